@@ -25,6 +25,10 @@ impl JsonOverhead {
 /// What was sampled under an overhead limit.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct JsonSampling {
+    /// One task in this many was sampled when the sampling rate was highest.
+    pub one_in_least: u32,
+    /// One task in this many was sampled when the sampling rate was lowest.
+    pub one_in_most: u32,
     /// Length of the window without pauses: ns.
     pub measured_ns: u64,
 }

@@ -24,6 +24,7 @@ fn main() {
         the_programs_time_themselves_as_the_kernel_accounts_them,
         a_limit_is_held_where_few_tasks_wake_each_other,
         a_limit_is_held_by_sampling_and_pauses_on_an_overloaded_machine,
+        a_limit_is_held_by_pauses_with_the_run_queues_clock_and_in_aggregated_groups,
         intervals_of_a_sample_contain_the_percentiles_of_all_waits,
     ]);
 }
@@ -207,6 +208,35 @@ fn a_limit_is_held_by_sampling_and_pauses_on_an_overloaded_machine() -> TestOutc
     let sampled = 1.0 - wakeups.not_sampled as f64 / wakeups.seen as f64;
     assert!((1.0 / 48.0..=0.5).contains(&sampled), "{sampled} of the wakeups were sampled: {wakeups:?}");
     assert!(wakeups.paused > 0, "some of so many tasks wait when a pause begins: {wakeups:?}");
+    Ok(())
+}
+
+/// Runs three at once, none of which samples tasks: the run queue's clock, by class and by cgroup, and the tracepoints.
+fn a_limit_is_held_by_pauses_with_the_run_queues_clock_and_in_aggregated_groups() -> TestOutcome {
+    real_time()?;
+    let wanted = ["--mode", "aggregate", "--comm", "wl-*"];
+    let ways = [&["--from", "queued"][..], &["--from", "queued", "--by", "cgroup"], &[]];
+    let measured = ways.map(|way| [way, &wanted[..]].concat());
+    let all = taken(AttachCase::Btf, &MANY_TASKS, ms(1_000), [&measured[0], &measured[1], &measured[2]]);
+    // Less than that can be impossible even without measuring anything: wakelat's own part of it is the same.
+    let limits = all.map(|(taken, _)| taken[taken.len() - 1].share_since(&taken[0]) / 2.0);
+    let formatted = limits.map(percent);
+    let limited: Vec<Vec<&str>> = measured
+        .iter()
+        .zip(&formatted)
+        .map(|(measured, limit)| [&measured[..], &["--max-overhead", limit][..]].concat())
+        .collect();
+    let runs = taken(AttachCase::Btf, &MANY_TASKS, WINDOW_NS + ms(1_000), [&limited[0], &limited[1], &limited[2]]);
+    for ((taken, report), limit) in runs.into_iter().zip(limits) {
+        // How much of it is used depends on whether the calls of the stopped programs leave room for short pauses.
+        assert_held(limit, &taken);
+        assert_eq!(report.mode, "aggregate");
+        let sampling = report.sampling.expect("there is a limit");
+        assert_eq!((sampling.one_in_least, sampling.one_in_most), (1, 1), "tasks were sampled: {sampling:?}");
+        assert!(sampling.measured_ns < report.duration_ns, "there were no pauses: {sampling:?}");
+        assert!(sampling.measured_ns > 0, "nothing was measured: {sampling:?}");
+        assert!(report.groups.iter().all(|group| group.percentile_intervals_ns.is_some()), "{report:?}");
+    }
     Ok(())
 }
 

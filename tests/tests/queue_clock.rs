@@ -1,7 +1,11 @@
 //! Waits by the run queue's clock (`--from queued`) are the kernel's own account of each task: count for count
 //! and nanosecond for nanosecond, also where the machine hides switches from every program.
 
-use std::{sync::mpsc::channel, thread};
+use std::{
+    sync::mpsc::channel,
+    thread,
+    time::{Duration, Instant},
+};
 
 use nix::unistd::gettid;
 use wakelat_tests::{
@@ -18,6 +22,7 @@ fn main() {
     let every_mode =
         attached_every_mode![counts_and_sums_are_those_of_the_kernel, every_switch_in_is_accounted_for_in_each_window];
     let each = attached![
+        waits_in_pauses_are_counted_once_with_their_sum,
         new_threads_are_known_from_their_first_wait,
         a_filter_selects_every_wait_of_its_thread,
         tasks_that_wait_when_the_window_ends_are_counted
@@ -31,16 +36,20 @@ fn switch_ins(report: &JsonReport) -> JsonSwitchIns {
     terms
 }
 
-/// Asserts that a report of some tasks accounts for all waits that the kernel has counted for them meanwhile.
-fn assert_is_the_account(report: &JsonReport, kernel: Account) {
+/// All waits that a report of some tasks accounts for.
+fn accounted(report: &JsonReport) -> Account {
     let terms = switch_ins(report);
     let measured: Account =
         report.groups.iter().map(|group| Account { waits: group.count, waited_ns: group.sum_ns }).sum();
-    let all = Account {
+    Account {
         waits: measured.waits + terms.unknown_start + terms.after_unseen + terms.unseen,
         waited_ns: measured.waited_ns + terms.unknown_ns + terms.unseen_ns,
-    };
-    kernel.assert_is(all, &terms);
+    }
+}
+
+/// Asserts that a report of some tasks accounts for all waits that the kernel has counted for them meanwhile.
+fn assert_is_the_account(report: &JsonReport, kernel: Account) {
+    kernel.assert_is(accounted(report), &switch_ins(report));
 }
 
 fn counts_and_sums_are_those_of_the_kernel(attach: AttachCase) -> TestOutcome {
@@ -121,6 +130,28 @@ fn a_filter_selects_every_wait_of_its_thread(attach: AttachCase) -> TestOutcome 
     let terms = switch_ins(&report);
     assert!(terms.measured > 0 && terms.filtered > terms.measured, "{terms:?}");
     assert!(report.groups.iter().all(|group| group.worst.iter().all(|wait| wait.tid == wanted.tid)), "{report:#?}");
+    Ok(())
+}
+
+/// With pauses, the account lacks only what each thread did after its last switch that was seen.
+fn waits_in_pauses_are_counted_once_with_their_sum(attach: AttachCase) -> TestOutcome {
+    let workers = pinned("wl-queued");
+    let before = accounts(&workers);
+    // So little that there are pauses even on a machine that does nothing else.
+    let limited =
+        ["--from", "queued", "--class", "wakeup,new,preempted", "--comm", "wl-queued", "--max-overhead", "0.2%"];
+    let wakelat = Wakelat::hist(attach, &limited);
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(3) {
+        workers.iter().for_each(CompetingThread::begin);
+        workers.iter().for_each(CompetingThread::finish);
+    }
+    let report = wakelat.report();
+    let (kernel, terms) = (accounts(&workers) - before, switch_ins(&report));
+    let sampling = report.sampling.expect("there is a limit");
+    assert!(sampling.measured_ns < report.duration_ns, "there were no pauses: {sampling:?}");
+    let all = accounted(&report);
+    assert!(all.waits <= kernel.waits && all.waited_ns <= kernel.waited_ns, "{all:?} of {kernel:?}: {terms:?}");
     Ok(())
 }
 

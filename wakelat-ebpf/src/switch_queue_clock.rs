@@ -13,7 +13,7 @@ use aya_ebpf::{
 use wakelat_common::{
     Class,
     pending_wait::PrevState,
-    queue_clock::{QueueSlot, QueueState, QueueWait, SwitchCounter, TaskTag, UnseenWaits},
+    queue_clock::{MeasuringPeriod, QueueSlot, QueueState, QueueWait, SwitchCounter, TaskTag, UnseenWaits},
     sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
 };
 
@@ -21,13 +21,14 @@ use crate::{
     cpu_array, filter, histogram,
     kernel_structs::{QueuedTask, RunQueueFields as _, TaskFields},
     maps::{AGGREGATE, THRESHOLD_NS, wants},
-    program_run_budget, task_sampling,
+    program_run_budget,
+    task_sampling::{self, SAMPLING},
     wait_record::{self, WaitPart},
     window,
 };
 
-/// Key: the low bits of a TID. Value: what is kept of the thread. Emptied by user space when the programs
-/// stop. The loader sets the number of slots, a power of two.
+/// Key: the low bits of a TID. Value: what is kept of the thread, also over pauses. The loader sets the number of
+/// slots, a power of two.
 #[btf_map]
 static QUEUE_SLOTS: Array<QueueSlot, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
@@ -41,7 +42,7 @@ static QUEUE_SLOT_MASK: Global<u32> = Global::new(0);
 
 /// What a program does at a switch besides measuring the wait of `next`.
 pub trait SwitchHooks<T: QueuedTask> {
-    /// Called first. `unseen`: there were switches on this CPU since the last one, which were not seen.
+    /// Called first. `unseen`: there may have been switches on this CPU since the last one, which were not seen.
     fn begin(&mut self, unseen: bool);
 
     /// `prev`, which is not idle, leaves its CPU.
@@ -100,13 +101,13 @@ pub fn switch_with<T: QueuedTask, H: SwitchHooks<T>>(
     }
     let Some(mut hooks) = hooks(queue, clock_ns) else { return };
     state.started += 1;
-    let unseen_before = state[SwitchCounter::UnseenSwitches];
-    state.count_switch(queue.nr_switches());
-    hooks.begin(state[SwitchCounter::UnseenSwitches] != unseen_before);
+    let follows = state.count_switch(queue.nr_switches());
+    hooks.begin(!follows);
+    let period = period(state, clock_ns);
     let prev_pid = prev.pid();
     if prev_pid != 0 {
         let leaving = prev.prev_state(preempt);
-        switch_out(state, prev, prev_pid, leaving);
+        switch_out(state, prev, prev_pid, leaving, period.number);
         hooks.switch_out(prev, prev_pid, leaving);
     }
     let pid = next.pid();
@@ -114,7 +115,7 @@ pub fn switch_with<T: QueuedTask, H: SwitchHooks<T>>(
         state.add(SwitchCounter::ToIdle, 1);
     } else {
         state.add(SwitchCounter::Seen, 1);
-        switch_in(state, prev, next, pid, clock_ns, |latency_ns| hooks.measured(next, pid, latency_ns));
+        switch_in(state, prev, next, pid, SwitchIn { clock_ns, period }, &mut hooks);
     }
     hooks.end(next, pid);
     state.finished += 1;
@@ -142,15 +143,34 @@ fn is_in_window(state: &mut QueueState, clock_ns: u64) -> bool {
     true
 }
 
+/// The current period of measuring, at a switch at `clock_ns` of this CPU's queue.
+#[inline(always)]
+fn period(state: &mut QueueState, clock_ns: u64) -> MeasuringPeriod {
+    if SAMPLING.load() == 0 {
+        return MeasuringPeriod { number: 0, age_ns: 0 };
+    }
+    let (number, began_at_ns) = window::period();
+    // SAFETY: no arguments, no side effects.
+    state.period(number, began_at_ns, clock_ns, || unsafe { bpf_ktime_get_ns() })
+}
+
 /// Notes what `prev` does, and counts the waits that it had unseen.
 #[inline(always)]
-fn switch_out<T: QueuedTask>(state: &mut QueueState, prev: T, pid: u32, leaving: PrevState) {
+fn switch_out<T: QueuedTask>(state: &mut QueueState, prev: T, pid: u32, leaving: PrevState, period: u8) {
     let Some(slot) = QUEUE_SLOTS.get_ptr_mut(slot_index(pid)) else { return };
     let (kept, unseen) = load(slot).switch_out(TaskTag::of(prev.stack()), prev.sched_info(), leaving);
-    store(slot, kept);
+    store(slot, kept.in_period(period));
     if unseen.count != 0 {
         count_unseen(state, prev, pid, unseen);
     }
+}
+
+/// When a task is switched in.
+#[derive(Clone, Copy)]
+struct SwitchIn {
+    /// The queue's clock: ns.
+    clock_ns: u64,
+    period: MeasuringPeriod,
 }
 
 /// Measures the wait of `next`.
@@ -160,26 +180,28 @@ fn switch_in<T: QueuedTask>(
     prev: T,
     next: T,
     pid: u32,
-    clock_ns: u64,
-    measured: impl FnOnce(u64),
+    SwitchIn { clock_ns, period }: SwitchIn,
+    hooks: &mut impl SwitchHooks<T>,
 ) {
     let queued_at_ns = next.last_queued_ns();
     let Some(slot) = QUEUE_SLOTS.get_ptr_mut(slot_index(pid)) else { return };
     let queued_ns = clock_ns.wrapping_sub(queued_at_ns);
     let timed_ns = (queued_at_ns != 0).then_some(queued_ns);
-    let (kept, wait) = load(slot).switch_in(TaskTag::of(next.stack()), next.sched_info(), timed_ns);
-    store(slot, kept);
-    let known_ns = set_on_every_path(wait.known_ns());
-    let class = set_on_every_path(if let QueueWait::Known { class, .. } = wait { class as u64 } else { 0 });
+    let (before, tag) = (load(slot), TaskTag::of(next.stack()));
+    let (kept, wait) = before.switch_in(tag, next.sched_info(), timed_ns);
+    store(slot, kept.in_period(period.number));
     let unseen = if let QueueWait::AfterUnseen(unseen) = wait { unseen } else { UnseenWaits { count: 0, sum_ns: 0 } };
     let unseen = UnseenWaits { count: set_on_every_path(unseen.count), sum_ns: set_on_every_path(unseen.sum_ns) };
+    let wait = if SAMPLING.load() == 0 { wait } else { before.wait_in_period(tag, wait, queued_ns, period) };
+    let known_ns = set_on_every_path(wait.known_ns());
+    let class = set_on_every_path(if let QueueWait::Known { class, .. } = wait { class as u64 } else { 0 });
     let Some(shift) = task_sampling::sampled(pid) else { return state.add(SwitchCounter::NotSampled, 1) };
     // SAFETY: no arguments, no side effects.
     let cpu = || unsafe { bpf_get_smp_processor_id() };
     if !filter::wants(next, pid) {
         return state.add(SwitchCounter::Filtered, 1);
     }
-    if let QueueWait::AfterUnseen(_) = wait {
+    if unseen.count != 0 {
         // Whatever the CPU: it is not known where these waits ended.
         count(state, unseen);
     }
@@ -199,7 +221,7 @@ fn switch_in<T: QueuedTask>(
         }
         QueueWait::Known { .. } => {
             let Some(class) = Class::from_u8(class as u8) else { return };
-            deliver(state, prev, next, class, known_ns, shift, measured);
+            deliver(state, prev, next, class, known_ns, shift, |latency_ns| hooks.measured(next, pid, latency_ns));
         }
     }
 }

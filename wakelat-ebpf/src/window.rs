@@ -41,6 +41,16 @@ pub fn half() -> u32 {
     unsafe { ptr::read_volatile(&raw const (*WINDOW.0.get()).half) as u32 & 1 }
 }
 
+/// Under an overhead limit: the number of the current period of measuring, and when it began (ns of CLOCK_MONOTONIC).
+#[inline(always)]
+pub fn period() -> (u64, u64) {
+    // SAFETY: aligned words of a map value, which is always there.
+    unsafe {
+        let words = WINDOW.0.get();
+        (ptr::read_volatile(&raw const (*words).period), ptr::read_volatile(&raw const (*words).period_began_at_ns))
+    }
+}
+
 /// Whether events count.
 #[inline(always)]
 pub fn is_open() -> bool {

@@ -141,8 +141,107 @@ fn a_dead_task_leaves_its_slot_empty() {
 #[test]
 fn switches_between_two_that_are_seen_are_counted() {
     let mut state = QueueState::default();
-    [1_000, 1_001, 1_004, 1_005].into_iter().for_each(|nr_switches| state.count_switch(nr_switches));
+    let follows = [1_000, 1_001, 1_004, 1_005].map(|nr_switches| state.count_switch(nr_switches));
+    assert_eq!(follows, [false, true, false, true]);
     assert_eq!(state[SwitchCounter::UnseenSwitches], 2);
+}
+
+/// A wait of a task, by the time of its machine.
+#[derive(Clone, Debug)]
+struct TimedWait {
+    class: Class,
+    began_at: u64,
+    /// The parts on each queue.
+    parts: Vec<u64>,
+}
+
+impl TimedWait {
+    fn latency_ns(&self) -> u64 {
+        self.parts.iter().sum()
+    }
+
+    fn ended_at(&self) -> u64 {
+        self.began_at + self.latency_ns()
+    }
+
+    /// It began before `at`, and its last part after that.
+    fn migrated_since(&self, at: u64) -> bool {
+        self.began_at < at && self.ended_at() - self.parts.last().unwrap() >= at
+    }
+}
+
+/// The beginnings and ends of periods, with a pause after each.
+struct Periods(Vec<(u64, u64)>);
+
+impl Periods {
+    fn of(lengths: &[(u64, u64)]) -> Self {
+        let mut at = 0;
+        Self(
+            lengths
+                .iter()
+                .map(|(length, pause)| {
+                    let began = at;
+                    at += length + pause;
+                    (began, began + length)
+                })
+                .collect(),
+        )
+    }
+
+    /// The number of the period with `at`, from 1 on, and its beginning.
+    fn find(&self, at: u64) -> Option<(u8, u64)> {
+        let index = self.0.iter().position(|(began, end)| (*began..*end).contains(&at))?;
+        Some((index as u8 + 1, self.0[index].0))
+    }
+}
+
+#[test]
+fn a_task_that_ran_in_a_pause_is_known_by_its_first_wakeup_after_it() {
+    let period = |number, age_ns| MeasuringPeriod { number, age_ns };
+    let left = QueueSlot::default().switch_out(tag(0), SchedInfo { run_delay: 100, pcount: 9 }, PrevState::Sleeping).0;
+    let slot = left.in_period(3);
+    let now = SchedInfo { run_delay: 150, pcount: 11 };
+    let (_, wait) = slot.switch_in(tag(0), now, Some(5));
+    assert_eq!(wait, QueueWait::AfterUnseen(UnseenWaits { count: 2, sum_ns: 50 }));
+    let wakeup = QueueWait::Known { class: Class::Wakeup, latency_ns: 5 };
+    assert_eq!(slot.wait_in_period(tag(0), wait, 5, period(4, 5)), wakeup);
+    // It was queued before the period, or the machine hid switches within the period.
+    assert_eq!(slot.wait_in_period(tag(0), wait, 5, period(4, 4)), wait);
+    assert_eq!(slot.wait_in_period(tag(0), wait, 5, period(3, 1_000)), wait);
+    assert_eq!(slot.wait_in_period(tag(0), wait, 5, period(4, -1)), wait);
+    // A thread that was never seen.
+    let unknown = QueueWait::UnknownStart { known_ns: 5 };
+    assert_eq!(QueueSlot::default().wait_in_period(tag(0), unknown, 5, period(4, 5)), wakeup);
+    // Another thread took the slot in this period.
+    assert_eq!(left.in_period(4).wait_in_period(tag(1), unknown, 5, period(4, 5)), unknown);
+}
+
+#[test]
+fn a_wait_that_began_in_a_pause_is_in_no_figure_even_if_it_is_known() {
+    let now = SchedInfo { run_delay: 100, pcount: 9 };
+    let slot = QueueSlot::default().switch_out(tag(0), now, PrevState::Runnable).0.in_period(3);
+    let (_, wait) = slot.switch_in(tag(0), now, Some(50));
+    let period = MeasuringPeriod { number: 4, age_ns: 49 };
+    assert_eq!(slot.wait_in_period(tag(0), wait, 50, period), QueueWait::UnknownStart { known_ns: 50 });
+}
+
+#[test]
+fn a_task_that_was_preempted_in_a_sleeping_state_before_a_pause_is_not_taken_for_woken() {
+    let now = SchedInfo { run_delay: 100, pcount: 9 };
+    let slot = QueueSlot::default().switch_out(tag(0), now, PrevState::PreemptedSleeping).0.in_period(3);
+    let (_, wait) = slot.switch_in(tag(0), now, Some(5));
+    let period = MeasuringPeriod { number: 4, age_ns: 1_000 };
+    assert_eq!(slot.wait_in_period(tag(0), wait, 5, period), QueueWait::UnknownStart { known_ns: 5 });
+}
+
+#[test]
+fn the_age_of_a_period_is_that_of_the_clock_of_the_queue() {
+    let mut state = QueueState::default();
+    let mut period = |number, clock_ns, now_ns| state.period(number, 1_000, clock_ns, || now_ns);
+    assert_eq!(period(1, 70_500, 1_400), MeasuringPeriod { number: 2, age_ns: 400 });
+    assert_eq!(period(1, 70_700, 0), MeasuringPeriod { number: 2, age_ns: 600 });
+    // It begins later than now.
+    assert_eq!(period(MAX_PERIOD, 71_000, 900), MeasuringPeriod { number: 1, age_ns: -100 });
 }
 
 proptest! {
@@ -173,6 +272,68 @@ proptest! {
         // What was not seen last shows at the next switch.
         task.leave(false, true);
         if waits[0].2 {
+            prop_assert_eq!(count + task.unseen.count, task.info.pcount);
+            prop_assert_eq!(sum_ns + task.unseen.sum_ns, task.info.run_delay);
+        }
+    }
+    #[test]
+    fn under_a_limit_the_waits_of_each_period_are_measured_with_their_class_and_length(
+        periods in prop::collection::vec((1u64..3_000, 1u64..3_000), 1..20),
+        steps in prop::collection::vec((0u64..300, any::<bool>(), 1u64..2_000, prop::collection::vec(0u64..300, 1..3)), 1..80)
+    ) {
+        let periods = Periods::of(&periods);
+        let mut task = Task::default();
+        let (mut count, mut sum_ns, mut at) = (0, 0, 1);
+        let (mut is_first, mut first_is_seen) = (true, false);
+        for (runs, preempted, sleeps, parts) in steps {
+            // The task has a CPU until it leaves it at `at`; the first time, it is new.
+            let class = if is_first { Class::New } else if preempted { Class::Preempted } else { Class::Wakeup };
+            if !is_first {
+                at += runs;
+                if let Some((number, _)) = periods.find(at) {
+                    task.leave(preempted, true);
+                    task.slot = task.slot.in_period(number);
+                }
+                at += if preempted { 0 } else { sleeps };
+            }
+            let wait = TimedWait { class, began_at: at, parts };
+            at = wait.ended_at();
+            first_is_seen |= is_first && periods.find(at).is_some();
+            is_first = false;
+            let (before, Some((number, began_at))) = (task.slot, periods.find(at)) else {
+                task.wait(&wait.parts, false);
+                continue;
+            };
+            let found = task.wait(&wait.parts, true).unwrap();
+            task.slot = task.slot.in_period(number);
+            let queued_ns = *wait.parts.last().unwrap();
+            let period = MeasuringPeriod { number, age_ns: (at - began_at) as i64 };
+            match before.wait_in_period(tag(0), found, queued_ns, period) {
+                QueueWait::Known { class, latency_ns } => {
+                    (count, sum_ns) = (count + 1, sum_ns + latency_ns);
+                    if !wait.migrated_since(began_at) {
+                        prop_assert!(wait.began_at >= began_at);
+                        // Of a task that ran unseen or was never seen, only the last part is known.
+                        let is_known = before.has_tag(tag(0)) && !matches!(found, QueueWait::AfterUnseen(_));
+                        let is_whole = is_known || class == Class::New || wait.parts.len() == 1;
+                        prop_assert_eq!(class, wait.class);
+                        prop_assert!(!is_whole || latency_ns == wait.latency_ns());
+                    }
+                }
+                QueueWait::UnknownStart { known_ns } => {
+                    prop_assert!(wait.began_at < began_at);
+                    (count, sum_ns) = (count + 1, sum_ns + known_ns);
+                }
+                QueueWait::AfterUnseen(_) => {
+                    prop_assert!(wait.began_at < began_at);
+                    (count, sum_ns) = (count + 1, sum_ns + queued_ns);
+                }
+                QueueWait::NotTimed => prop_assert!(false, "every wait is timed"),
+            }
+        }
+        // What ended in the last pause shows at the next switch.
+        task.leave(false, true);
+        if first_is_seen {
             prop_assert_eq!(count + task.unseen.count, task.info.pcount);
             prop_assert_eq!(sum_ns + task.unseen.sum_ns, task.info.run_delay);
         }

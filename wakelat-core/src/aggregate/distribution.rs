@@ -102,6 +102,13 @@ impl Distribution {
         self.sampled.get_or_insert_default().record(tid, shift, period, latency_ns);
     }
 
+    /// Adds all waits, which the kernel aggregated, to the estimates: they are those of all tasks in `period`.
+    pub fn measured_in(mut self, period: Period) -> Self {
+        let sampled = self.sampled.get_or_insert_default();
+        self.values.for_each(|value, count| sampled.record_counted(period, value, count));
+        self
+    }
+
     /// Sets how much of the current period has been measured so far: ns.
     pub fn measured(&mut self, length_ns: u64) {
         if let Some(sampled) = &mut self.sampled {
@@ -325,6 +332,30 @@ mod tests {
             for (per_mille, percentile) in PERCENTILES {
                 let (got, exact) = (aggregate.percentile_ns(percentile), exactly(per_mille, &values));
                 prop_assert!(got >= exact && got - exact <= exact / 32, "p{percentile}: {got} for {exact}");
+            }
+        }
+
+        #[test]
+        fn aggregated_waits_have_the_weights_and_intervals_of_single_waits_of_all_tasks(
+            periods in prop::collection::vec((1..1_000_000u64, 1_000_000..2_000_000u64, prop::collection::vec(32..1_000_000u64, 1..50)), 1..20)
+        ) {
+            let (mut single, mut aggregated) = (Distribution::default(), Distribution::default());
+            for (number, (pause_ns, length_ns, values)) in (0..).zip(&periods) {
+                let period = Period { number, pause_ns: *pause_ns };
+                for value in values {
+                    single.record(wait(*value));
+                    // The random group of this thread is the one of aggregated waits, so that sums are rounded alike.
+                    single.record_sampled(0, 0, period, *value);
+                }
+                aggregated.add(&counted(values).measured_in(period));
+                [&mut single, &mut aggregated].into_iter().for_each(|waits| waits.end_period(*length_ns));
+            }
+            for percentile in [Percentile::P50, Percentile::P90, Percentile::P99] {
+                let [single, aggregated] = [&single, &aggregated].map(|waits| {
+                    let sampled = waits.sampled().unwrap();
+                    (sampled.percentile_ns(percentile), sampled.interval(percentile))
+                });
+                prop_assert_eq!(single, aggregated);
             }
         }
 

@@ -22,6 +22,8 @@
 //! waits (Hahn and Meeker, "Statistical Intervals", 5.2): it needs no assumption about the distribution,
 //! and it is open if the sample is too small to bound the percentile.
 //!
+//! If all tasks are measured, as in waits that the kernel aggregated, only periods are sampled.
+//!
 //! **Few pauses.** A single period shows no spread. The waits in the pauses, a known share of all, may then be all
 //! shorter or all longer than the percentile, so the interval is widened by that share on both sides.
 
@@ -29,6 +31,9 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use wakelat_common::{bucket, task_sampling::fmix64};
 
+mod ranks;
+
+use self::ranks::{NORMAL, quantile, ranks};
 use super::percentile_rank::{Percentile, first};
 
 /// Number of random groups of the sampled tasks, and of the periods.
@@ -133,9 +138,18 @@ struct RandomGroup {
 impl SampledDistribution {
     /// Adds a wait of task `tid`, sampled with `shift` in `period`.
     pub fn record(&mut self, tid: u32, shift: u8, period: Period, latency_ns: u64) {
+        self.add_waits(period, (bucket::index(latency_ns) as u16, shift, random_group(tid.into())), 1);
+    }
+
+    /// Adds `count` waits of `latency_ns`, to the width of a bucket, which the kernel aggregated in `period`. As all tasks
+    /// are measured, their random group does not matter.
+    pub fn record_counted(&mut self, period: Period, latency_ns: u64, count: u64) {
+        self.add_waits(period, (bucket::index(latency_ns) as u16, 0, 0), count);
+    }
+
+    fn add_waits(&mut self, period: Period, key: (u16, u8, u8), count: u64) {
         self.current.period = period;
-        *self.current.waits.entry((bucket::index(latency_ns) as u16, shift, random_group(tid.into()))).or_default() +=
-            1;
+        *self.current.waits.entry(key).or_default() += count;
     }
 
     /// Sets how much of the current period has been measured so far: ns.
@@ -359,58 +373,6 @@ fn spread(groups: &[RandomGroup; RANDOM_GROUPS], share: f64) -> Option<(f64, f64
 /// The first bucket up to which there is at least `share` of the weight.
 fn at(buckets: &BTreeMap<u16, f64>, share: f64) -> Option<u16> {
     first(buckets, |up_to, all| up_to >= share * all)
-}
-
-/// The shares of the sample between which the percentile of all waits lies, for a sample as good as
-/// `size` independent waits; none if the percentile can be below the shortest or above the longest of
-/// them.
-fn ranks(size: f64, share: f64) -> (Option<f64>, Option<f64>) {
-    let (low, high) = ranks_from(size, share.min(1.0 - share));
-    let mirrored = |share: Option<f64>| share.map(|share| 1.0 - share);
-    if share <= 0.5 { (low, high) } else { (mirrored(high), mirrored(low)) }
-}
-
-/// [`ranks`] for a share of at most one half.
-fn ranks_from(size: f64, share: f64) -> (Option<f64>, Option<f64>) {
-    const TAIL: f64 = (1.0 - CONFIDENCE_PERCENT as f64 / 100.0) / 2.0;
-    /// From this variance on, a binomial count is treated as normally distributed.
-    const MANY: f64 = 100.0;
-    if size * share * (1.0 - share) > MANY {
-        let width = NORMAL * (share * (1.0 - share) / size).sqrt();
-        return (Some(share - width), Some(share + width));
-    }
-    // The number of waits up to the percentile is binomial: the wait of rank `r` is above the percentile
-    // if fewer than `r` are, and below it if `r` or more are.
-    let size = size.floor();
-    let mut probability = (1.0 - share).powf(size);
-    let mut fewer = probability;
-    let mut low = None;
-    for rank in (1..=size as u32).map(f64::from) {
-        if fewer <= TAIL {
-            low = Some(rank / size);
-        }
-        if 1.0 - fewer <= TAIL {
-            return (low, Some(rank / size));
-        }
-        probability *= (size - rank + 1.0) / rank * share / (1.0 - share);
-        fewer += probability;
-    }
-    (low, None)
-}
-
-/// The quantile of the normal distribution for a two-sided interval of [`CONFIDENCE_PERCENT`].
-const NORMAL: f64 = 1.959_964;
-
-/// The quantile of Student's distribution for a two-sided interval of [`CONFIDENCE_PERCENT`].
-fn quantile(freedom: f64) -> f64 {
-    const FEW: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
-    // The first terms of the expansion around the normal distribution: accurate to one or two
-    // thousandths from 11 on.
-    let expanded = NORMAL
-        + (NORMAL.powi(3) + NORMAL) / (4.0 * freedom)
-        + (5.0 * NORMAL.powi(5) + 16.0 * NORMAL.powi(3) + 3.0 * NORMAL) / (96.0 * freedom.powi(2));
-    // NaN if neither tasks nor periods differ.
-    if freedom.is_nan() { NORMAL } else { FEW.get((freedom as usize).max(1) - 1).copied().unwrap_or(expanded) }
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ impl Groups {
             .evict_above(self.room, |key, waits| others.entry((key.class(), key.component())).or_default().add(&waits));
     }
 
-    /// Adds the histogram of one class that one CPU aggregated; `worst` are its longest waits. All keys
+    /// Adds the histogram of one class that one CPU aggregated, in the current period; `worst` are its longest waits. All keys
     /// must satisfy [`Key::is_counted`]. If the programs group waits, these are the ones for which their table
     /// of groups had no room.
     pub fn add_counted(&mut self, class: Class, histogram: &Histogram, worst: impl Iterator<Item = Wait>) {
@@ -146,16 +146,16 @@ impl Groups {
             self.table_full += histogram.count;
             self.others.entry((key.class(), None)).or_default()
         };
-        Rc::make_mut(&mut group.distribution).add(&Distribution::counted(histogram));
+        group.add_counted(Distribution::counted(histogram), self.period);
         worst.for_each(|wait| group.worst.offer(&wait));
         self.make_room();
     }
 
-    /// Adds waits that the programs aggregated for the group of `longest`, the longest of them. All keys must
+    /// Adds waits that the programs aggregated in the current period for the group of `longest`, the longest of them. All keys must
     /// satisfy [`Key::is_counted`].
     pub fn add_element(&mut self, element: &GroupElement, longest: &Wait) {
         let group = self.groups.entry(GroupKey::new(longest, &self.keys, self.merged), WaitStats::default);
-        Rc::make_mut(&mut group.distribution).add(&Distribution::of_element(element));
+        group.add_counted(Distribution::of_element(element), self.period);
         group.worst.offer(longest);
         element.others_up_to_ns().into_iter().for_each(|ns| group.worst.add_others(ns));
         self.make_room();
@@ -244,6 +244,15 @@ fn waits_in(others: &Others) -> u64 {
 }
 
 impl WaitStats {
+    /// Adds waits that the programs aggregated, in `period` if there is a limit.
+    fn add_counted(&mut self, waits: Distribution, period: Option<Period>) {
+        let waits = match period {
+            Some(period) => waits.measured_in(period),
+            None => waits,
+        };
+        Rc::make_mut(&mut self.distribution).add(&waits);
+    }
+
     fn add(&mut self, other: &Self) {
         Rc::make_mut(&mut self.distribution).add(&other.distribution);
         self.worst.add(&other.worst);

@@ -39,7 +39,7 @@ pub fn render(report: &Report, style: &Style, out: &mut String) {
     // An unknown number of missed events concerns both counters, so it is mentioned only once.
     let mut missed_unknown = coverage.missed.is_none();
     if let Some(terms) = &coverage.switch_ins {
-        queued_coverage::render(terms, filtered, std::mem::take(&mut missed_unknown), style, out);
+        queued_coverage::render(report, terms, filtered, std::mem::take(&mut missed_unknown), style, out);
     } else if coverage.preemptions.is_none() || coverage.wakeups != CoverageTerms::default() {
         terms("wakeup", &coverage.wakeups, filtered, std::mem::take(&mut missed_unknown), style, out);
     }

@@ -24,7 +24,14 @@ pub fn nothing_measured_reason(report: &Report, terms: &SwitchInTerms, style: &S
 }
 
 /// Appends the counters of switch-ins that are not zero.
-pub fn render(terms: &SwitchInTerms, filtered: &str, missed_unknown: bool, style: &Style, out: &mut String) {
+pub fn render(
+    report: &Report,
+    terms: &SwitchInTerms,
+    filtered: &str,
+    missed_unknown: bool,
+    style: &Style,
+    out: &mut String,
+) {
     let plain = |text: String| TextLine::of(TextStyle::Plain, text);
     let mut pieces = vec![plain(format!("{} measured", thousands(terms.measured)))];
     let ends = [
@@ -43,9 +50,11 @@ pub fn render(terms: &SwitchInTerms, filtered: &str, missed_unknown: bool, style
     }
     flow(TextLine::of(TextStyle::Dim, format!("{}: ", counted(terms.seen, "switch-in"))), pieces, ", ", style, out);
     if terms.unseen > 0 {
+        let has_paused = report.sampling.is_some_and(|sampling| sampling.measured_ns < report.duration_ns);
         let unseen = format!(
-            "{} ended unseen ({} by the kernel's own account); in no other figure",
+            "{} ended {} ({} by the kernel's own account); in no other figure",
             counted(terms.unseen, "wait"),
+            if has_paused { "in pauses or unseen" } else { "unseen" },
             duration(terms.unseen_ns, style.unicode)
         );
         paragraph(TextLine::of(TextStyle::Dim, "unseen: "), TextStyle::Plain, &unseen, style, out);

@@ -48,7 +48,8 @@ pub struct SwitchInsDocument {
     ring_buffer_full: u64,
     /// Lost: the queue's clock was before the instant at which the task was queued.
     invalid: u64,
-    /// Of a task whose last switch-out was not seen: class and full length are not known.
+    /// Of a task whose last switch-out was not seen: class and full length are not known. With `--max-overhead`, also
+    /// waits that began before the period of measuring.
     unknown_start: u64,
     /// Of a task that ran unseen since its last switch: class and full length are not known.
     after_unseen: u64,
@@ -56,7 +57,7 @@ pub struct SwitchInsDocument {
     not_timed: u64,
     /// Sum of the waits in `unknown_start` and `after_unseen`, as far as it is known.
     unknown_ns: u64,
-    /// Waits that ended unseen, by the kernel's own count; not part of `seen`.
+    /// Waits that ended unseen or, with `--max-overhead`, in a pause, by the kernel's own count; not part of `seen`.
     unseen: u64,
     /// Sum of these waits.
     unseen_ns: u64,

@@ -114,7 +114,8 @@ pub struct SwitchInTerms {
     /// Lost: the queue's clock was before the instant at which the task was queued.
     pub invalid: u64,
     /// Class and full length are not known, because the task's last switch-out was not seen: it was before the
-    /// window, or another thread used the task's slot.
+    /// window or in a pause, or another thread used the task's slot. Under an overhead limit, also waits that began
+    /// before the period.
     pub unknown_start: u64,
     /// Class and full length are not known, because the task ran unseen since its last switch that was seen.
     pub after_unseen: u64,

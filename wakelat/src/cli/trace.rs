@@ -65,7 +65,6 @@ impl TraceFlags {
                 config.set_breakdown()?;
                 return Ok((config, TraceRows::Breakdowns));
             }
-            config.check_queue_clock()?;
             return Ok((config, TraceRows::Waits));
         }
         config.set_all_classes()?;

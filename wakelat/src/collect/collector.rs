@@ -103,8 +103,8 @@ impl Collector {
         waiting.inspect_err(|error| log::warn!("tasks that still wait at the end are not counted: {error:#}")).ok()
     }
 
-    /// Clears the state of every task and CPU once no program measures, because it will be out of date when they
-    /// measure again. Returns the pending waits that are measured.
+    /// Clears the state of every CPU, and of every task that the run queue's clock does not need, once no program
+    /// measures, because it will be out of date when they measure again. Returns the pending waits that are measured.
     ///
     /// # Errors
     /// If the kernel refuses to read or write the maps.
@@ -113,7 +113,7 @@ impl Collector {
             self.running.set(cpu, 0, 0).context("cannot reset the running task of each CPU")?;
         }
         if let Some(queue_table) = &mut self.queue_table {
-            queue_table.clear();
+            queue_table.begin_pause();
         }
         self.task_table.take_pending()
     }

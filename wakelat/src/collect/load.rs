@@ -198,7 +198,7 @@ impl Collector {
                 .transpose()?,
             task_table,
             walks_tasks,
-            queue_table: settings.queue_clock.then(|| QueueTable::take(&mut ebpf, queue_size, cpus)).transpose()?,
+            queue_table: settings.queue_clock.then(|| QueueTable::take(&mut ebpf, cpus)).transpose()?,
             programs,
             messages,
             barrier: Barrier::new()?,

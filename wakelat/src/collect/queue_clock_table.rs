@@ -2,14 +2,13 @@
 
 use anyhow::Result;
 use aya::Ebpf;
-use wakelat_common::queue_clock::{MAX_SLOTS, MIN_SLOTS, QueueSlot, QueueState, SwitchCounter};
+use wakelat_common::queue_clock::{MAX_SLOTS, MIN_SLOTS, QueueState, SwitchCounter};
 use wakelat_core::report::SwitchInTerms;
 
 use super::mapped_array::MappedArray;
 
-/// The maps of the program.
+/// The map of the program that user space reads.
 pub(super) struct QueueTable {
-    slots: MappedArray<QueueSlot>,
     state: MappedArray<QueueState>,
 }
 
@@ -32,18 +31,14 @@ impl QueueTableSize {
 }
 
 impl QueueTable {
-    /// Takes the maps, with slots of this number and the states of this number of CPUs, from the object.
-    pub(super) fn take(ebpf: &mut Ebpf, size: QueueTableSize, cpus: u32) -> Result<Self> {
-        Ok(Self {
-            slots: MappedArray::take(ebpf, "QUEUE_SLOTS", size.slots() as usize)?,
-            state: MappedArray::take(ebpf, "QUEUE_STATE", cpus as usize)?,
-        })
+    /// Takes the states of this number of CPUs from the object.
+    pub(super) fn take(ebpf: &mut Ebpf, cpus: u32) -> Result<Self> {
+        Ok(Self { state: MappedArray::take(ebpf, "QUEUE_STATE", cpus as usize)? })
     }
 
-    /// Forgets all threads, and the kernel's counts of switches, while no program runs: what happens from now on
-    /// until the programs run again is not measured.
-    pub(super) fn clear(&mut self) {
-        self.slots.take_each(|_| {});
+    /// Forgets the kernel's counts of switches while no program runs: what happens from now on until the programs run
+    /// again is not measured. The slots stay: the next switch of each thread shows which waits it had meanwhile.
+    pub(super) fn begin_pause(&mut self) {
         self.state.update_each(|state| state.nr_switches = 0);
     }
 

@@ -34,6 +34,14 @@ impl WindowGate {
 }
 
 impl Collector {
+    /// Begins the next period of measuring under an overhead limit, at `at_ns` (CLOCK_MONOTONIC): the run queue's clock
+    /// measures waits that begin and end in one period.
+    pub fn begin_period(&mut self, at_ns: u64) -> Result<()> {
+        self.gate.words.period += 1;
+        self.gate.words.period_began_at_ns = at_ns;
+        self.gate.shared.set(0, self.gate.words, 0).context("cannot begin a period of measuring")
+    }
+
     /// Opens the window: events count from now on.
     pub fn open(&mut self) -> Result<()> {
         self.gate.open.set(0, 1, 0).context("cannot open the measurement window")

@@ -1,7 +1,10 @@
 //! Where waits are aggregated.
 
 use super::{Attach, Config, ConfigError, ThresholdAction};
-use wakelat_core::{aggregate::key::Key, report::Mode};
+use wakelat_core::{
+    aggregate::key::Key,
+    report::{LatencyFrom, Mode},
+};
 
 /// The shortest interval for aggregation in the kernel: ns. Before the histograms can be read at its
 /// end, all CPUs must have left the programs, which takes some 10 ms (`synchronize_rcu()`,
@@ -12,6 +15,8 @@ const MIN_AGGREGATE_INTERVAL_NS: u64 = 100_000_000;
 pub(super) fn mode(given: Option<Mode>, config: &Config, publishes_btf: bool) -> Result<Mode, ConfigError> {
     match (given, needs_samples(config, publishes_btf)) {
         (Some(Mode::Samples), _) | (None, Some(_)) => Ok(Mode::Samples),
+        // Tasks can be sampled, which leaves fewer pauses. The run queue's clock measures all tasks in any case.
+        (None, None) if config.max_overhead_ppm.is_some() && config.from != LatencyFrom::Queued => Ok(Mode::Samples),
         (None | Some(Mode::Aggregate), None) => Ok(Mode::Aggregate),
         (Some(Mode::Aggregate), Some(why)) => {
             Err(ConfigError::usage("--mode", format!("`aggregate` cannot be used here: {why}; use `--mode auto`")))
@@ -38,11 +43,6 @@ fn needs_samples(config: &Config, publishes_btf: bool) -> Option<String> {
     }
     if config.window.interval_ns.is_some_and(|interval_ns| interval_ns < MIN_AGGREGATE_INTERVAL_NS) {
         return Some("intervals below `100ms` need a record of each wait".to_owned());
-    }
-    if config.max_overhead_ppm.is_some() {
-        return Some(
-            "`--max-overhead` needs a record of each measured wait, to estimate figures for all tasks".to_owned(),
-        );
     }
     let acts = config.threshold.as_ref().is_some_and(|threshold| threshold.action != ThresholdAction::Continue);
     acts.then(|| "`--on-threshold` needs each wait as it happens".to_owned())

@@ -158,7 +158,6 @@ impl Config {
     /// If a key is not available on this machine, or if the waits cannot be aggregated there.
     pub(crate) fn set_grouping(&mut self, grouping: GroupingConfig, machine: &Machine) -> Result<(), ConfigError> {
         grouping.check_available(machine)?;
-        self.check_queue_clock()?;
         if self.from == LatencyFrom::Queued && grouping.by.contains(&Key::Waker) {
             let why = "`queued` sees no waker, which `--by waker` needs; use `wakeup` or `waking`";
             return Err(ConfigError::usage("--from", why));
@@ -166,17 +165,6 @@ impl Config {
         (self.by, self.max_groups) = (grouping.by, grouping.max_groups);
         self.mode = aggregation_mode::mode(grouping.mode, self, machine.publishes_btf)?;
         if self.by.contains(&Key::Component) { self.check_can_record_events() } else { Ok(()) }
-    }
-
-    /// Rejects `--max-overhead` with the run queue's clock: after a pause it knows a task's wait only once it has seen
-    /// the task switch out, so that tasks that rarely run would be missing from the estimates.
-    pub(crate) fn check_queue_clock(&self) -> Result<(), ConfigError> {
-        if self.from == LatencyFrom::Queued && self.max_overhead_ppm.is_some() {
-            let why = "cannot be used with `--from queued`, whose estimates would lack tasks that rarely run; leave it out, or \
-                       use `--from wakeup`";
-            return Err(ConfigError::usage("--max-overhead", why));
-        }
-        Ok(())
     }
 
     /// Rejects settings under which only waits are recorded, and not the events of all tasks.
@@ -230,8 +218,8 @@ impl Config {
         grouping.check_available(machine)?;
         self.from = LatencyFrom::Queued;
         if self.max_overhead_ppm.is_some() {
-            let why =
-                "cannot be used with `why --mode aggregate`, whose sums would lack tasks that rarely run; leave it out";
+            let why = "cannot be used with `why --mode aggregate`, whose program is too large for the kernel's verifier with \
+                       a limit; leave it out, or use `hist --from queued`";
             return Err(ConfigError::usage("--max-overhead", why));
         }
         let groups = match grouping.by[..] {

@@ -1,6 +1,7 @@
 //! The event loop of a run: drains the ring buffer into groups, and ends each window with a report.
 
 mod aggregated_waits;
+mod begin_period;
 pub(crate) mod clock;
 mod end_window;
 mod environment;
@@ -30,6 +31,7 @@ pub use self::environment::Environment;
 pub use self::stop_reason::StopReason;
 pub use self::view::{Input, InputAction, View};
 use self::{
+    begin_period::begin_period_now,
     clock::monotonic_ns,
     end_window::end_now,
     keyboard::Console,
@@ -88,7 +90,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     view.loaded(&mut collector);
     let output = Output::open(config.output.path.as_deref())?;
     let mut overhead = OverheadMonitor::open()?;
-    overhead.attach(&mut collector, config.max_overhead_ppm)?;
+    overhead.attach(&mut collector, config.max_overhead_ppm, program_settings::samples_tasks(config))?;
     // Everything that needs a privilege is open. Threads inherit what is left.
     privileges::drop_unneeded(config, environment, shows_events)?;
     let output = OutputWriter::start(output, priority)?;
@@ -100,7 +102,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     if let Some(end_at_ns) = schedule.end_at_ns() {
         collector.end_at(end_at_ns)?;
     }
-    collector.open()?;
+    begin_period_now(&mut collector, Collector::open)?;
     let mut run = Run {
         windows: Windows::new(config, &environment.kernel, overhead.cpus(), &begun, shows_events.is_some()),
         overhead,
@@ -348,9 +350,8 @@ impl Run<'_> {
         match step {
             OverheadAction::Nothing => {}
             OverheadAction::NewPeriod(period) => {
-                // Records that arrived until now belong to the previous period.
-                let at_ns = monotonic_ns();
-                self.drain_to(DrainExtent::Until { at_ns }, collector)?;
+                // What was measured until now belongs to the previous period.
+                let at_ns = self.take_all(collector)?;
                 self.windows.end_period(at_ns);
                 self.windows.begin_period(period, at_ns);
             }

@@ -142,6 +142,12 @@ pub fn reader_is_light(config: &Config) -> bool {
     config.mode == Mode::Aggregate && !reads_groups(config) || config.max_overhead_ppm.is_some()
 }
 
+/// Whether an overhead limit is kept by sampling tasks before it pauses. Each wait then needs a record, with its task and
+/// the sampling rate; and the run queue's clock has to see every switch of a task.
+pub fn samples_tasks(config: &Config) -> bool {
+    config.mode == Mode::Samples && config.from != LatencyFrom::Queued
+}
+
 /// Whether the kernel reserves a part of each CPU for tasks that are not real-time
 /// (Documentation/scheduler/sched-rt-group.rst).
 fn is_throttled() -> bool {

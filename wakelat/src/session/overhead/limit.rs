@@ -26,7 +26,7 @@
 //!    stop until the bucket holds the cost of the next period, and a random amount more.
 //! 4. The kernel also calls the programs in a pause. If these calls take more than half of what flows in,
 //!    pauses are long ([`DETACHED_NS`]), and the programs are detached for them.
-//! 5. One task in 2^shift is sampled. If measuring has cost more per time than flows in, the shift rises at
+//! 5. One task in 2^shift is sampled, if tasks can be sampled. If measuring has cost more per time than flows in, the shift rises at
 //!    once by the binary logarithm of the excess, rounded up, to at most `MAX_SHIFT`. It falls by one after
 //!    `CALM_PERIODS` cheap periods in a row.
 //! 6. Waits of sampled tasks get a weight for what was not measured: 2^shift for the tasks and, after a
@@ -134,6 +134,8 @@ pub struct OverheadLimit {
     /// Totals since the last period ended.
     round: Round,
     sampling_shift: u8,
+    /// The largest sampling shift: 0 if all tasks are measured.
+    max_shift: u8,
     calm_periods: u32,
     period_ns: f64,
     /// Tokens that the bucket has to hold before the next period begins: ns of CPU time.
@@ -176,6 +178,7 @@ impl OverheadLimit {
             slow_until_ns: 0,
             round: Round::default(),
             sampling_shift: 0,
+            max_shift: MAX_SHIFT,
             calm_periods: 0,
             period_ns: FIRST_PERIOD_NS,
             needed: 0.0,
@@ -183,6 +186,11 @@ impl OverheadLimit {
         let debited_ns = limit.programs_ns(&now);
         let tokens = (limit.limit * IN_FIRST - limit.inflow()) * FIRST_NS;
         Self { tokens, debited_ns, ..limit }
+    }
+
+    /// The same limit by pauses only: all tasks are measured.
+    pub fn of_all_tasks(self) -> Self {
+        Self { max_shift: 0, ..self }
     }
 
     /// How long to pause before the first period: ns. `None` if the bucket already holds what detaching would
@@ -379,7 +387,7 @@ impl OverheadLimit {
         if share > aim {
             // What is to be had by sampling fewer is proportional to them, at best.
             let halvings = (share / aim).log2().ceil().max(1.0) as u8;
-            self.sampling_shift = self.sampling_shift.saturating_add(halvings).min(MAX_SHIFT);
+            self.sampling_shift = self.sampling_shift.saturating_add(halvings).min(self.max_shift);
             self.calm_periods = 0;
         } else {
             self.calm_periods = if share <= HEADROOM * aim { self.calm_periods + 1 } else { 0 };

@@ -16,7 +16,10 @@ use anyhow::{Result, anyhow};
 use tokio::time::Instant;
 
 use super::{
-    super::clock::{cpu_ns, monotonic_ns},
+    super::{
+        begin_period::begin_period_now,
+        clock::{cpu_ns, monotonic_ns},
+    },
     limit::OverheadLimit,
     price::{MeasuringTime, OverheadCost, ProgramTimeEstimate},
     reading::{LimitReading, Pause, PauseEnd},
@@ -85,18 +88,19 @@ impl OverheadMonitor {
     }
 
     /// Attaches the programs and enforces a limit of `limit_ppm` millionths of the time of all CPUs, if there
-    /// is one. If the bucket does not yet cover the cost of detaching them, the run begins with a pause.
+    /// is one; `samples_tasks`: by sampling tasks before it pauses. If the bucket does not yet cover the cost of detaching them, the run begins with a pause.
     ///
     /// # Errors
     /// If the kernel refuses to attach the programs, or to read or write a map.
-    pub fn attach(&mut self, collector: &mut Collector, limit_ppm: Option<u32>) -> Result<()> {
+    pub fn attach(&mut self, collector: &mut Collector, limit_ppm: Option<u32>, samples_tasks: bool) -> Result<()> {
         let Some(ppm) = limit_ppm else { return collector.attach() };
         let before_ns = cpu_ns();
         collector.stop(monotonic_ns())?;
         collector.attach()?;
         let now = reading(collector)?;
         let attaching_ns = now.tool_ns - before_ns;
-        let mut limit = OverheadLimit::new(ppm, self.cpus, attaching_ns, now);
+        let limit = OverheadLimit::new(ppm, self.cpus, attaching_ns, now);
+        let mut limit = if samples_tasks { limit } else { limit.of_all_tasks() };
         let pause_ns = limit.first_pause();
         log::debug!("attached in {attaching_ns} ns, pause of {pause_ns:?} ns: {limit:?}");
         collector.allow_runs(limit.runs())?;
@@ -194,7 +198,7 @@ impl OverheadMonitor {
         collector.allow_runs(limited.limit.runs())?;
         let pause_ns = self.measuring_time.resume(context_switches::count(&self.proc)?, monotonic_ns());
         let period = limited.begin_period(pause_ns);
-        collector.clear_stop()?;
+        begin_period_now(collector, Collector::clear_stop)?;
         Ok(Some(period))
     }
 
