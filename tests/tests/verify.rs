@@ -252,7 +252,7 @@ fn without_hist_triggers_verify_ends_with_4_after_the_other_checks() -> TestOutc
     let (code, document, ..) = verified(load, &[]);
     assert_eq!(document["not_compared"]["reason"], "no_hist_triggers", "{document:#}");
     let names: Vec<_> = document["checks"].as_array().expect("a list").iter().map(|check| &check["name"]).collect();
-    assert_eq!(names, ["schedstat", "ctxt", "queue_clock"], "{document:#}");
+    assert_eq!(names, ["schedstat", "ctxt", "queue_clock", "run_queues"], "{document:#}");
     assert_checks(&document);
     assert!(code == 4 || !machine::has_own_time(), "{document:#}");
     let output = Wakelat::start(command(&["verify", "-d", "100ms"])).end();

@@ -21,6 +21,7 @@ pub mod ranges;
 pub mod release;
 pub mod requirement;
 pub mod roots;
+pub mod run_queue_schedstat;
 pub mod run_times;
 pub mod task_schedstat;
 #[cfg(any(test, feature = "testing"))]

@@ -1,18 +1,17 @@
 //! Evaluates a measured window: a [`WindowMeasurement`] in, a [`Verification`] out. Pure.
 
-use std::{fmt, path::PathBuf};
-
 use wakelat_common::Class;
 
 use super::{
     checks::{Check, CheckOutcome},
     compare::{Comparison, Tolerance},
+    not_compared::NotCompared,
     paired_waits::{PairedWaits, WaitTally},
-    queue_clock::{self, DifferingInstrument},
+    queue_clock::{self, ClassComparison, DifferingInstrument},
     side::SideCounts,
 };
 use wakelat_core::report::LatencyFrom;
-use wakelat_tracefs::{TracefsError, hist_trigger::HistogramTotals};
+use wakelat_tracefs::hist_trigger::HistogramTotals;
 
 /// One wait in this many, and always [`HELD_UP_LEAST`], may be delayed between the two clock readings at
 /// one of its ends: see [`Tolerance::held_up`].
@@ -39,6 +38,8 @@ pub struct WindowMeasurement {
     pub already_queued: u64,
     /// The checks that need no hist triggers.
     pub checks: Vec<Check>,
+    /// The waits by the tracepoints and by the queue clock; none if this machine has no queue clock.
+    pub classes: Option<ClassComparison>,
 }
 
 /// The counts of the three triggers.
@@ -48,17 +49,6 @@ pub struct TriggerCounts {
     pub side: SideCounts,
     /// Totals of the tables of starts, ends and latencies, in this order.
     pub tables: [HistogramTotals; 3],
-}
-
-/// Why the hist triggers were not compared.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotCompared {
-    /// The kernel has no hist triggers.
-    NoHistTriggers,
-    /// This process sees no mounted tracefs. Whether the kernel has hist triggers is unknown.
-    NotMounted,
-    /// This user has no access to tracefs. Whether the kernel has hist triggers is unknown.
-    Denied(PathBuf),
 }
 
 /// The result of a verification.
@@ -81,6 +71,8 @@ pub struct Verification {
     pub rules: RulesComparison,
     /// The checks that need no hist triggers.
     pub checks: Vec<Check>,
+    /// The waits by the tracepoints and by the queue clock; none if this machine has no queue clock.
+    pub classes: Option<ClassComparison>,
 }
 
 /// The same window by wakelat's rules, and the errors of the trigger's rules.
@@ -135,44 +127,11 @@ impl Verdict {
     }
 }
 
-impl NotCompared {
-    /// The reason that corresponds to a tracefs error; none for any other error.
-    pub fn of(error: &TracefsError) -> Option<Self> {
-        match error {
-            TracefsError::NoHistTriggers => Some(Self::NoHistTriggers),
-            TracefsError::NotMounted => Some(Self::NotMounted),
-            TracefsError::Denied(path) => Some(Self::Denied(path.clone())),
-            _ => None,
-        }
-    }
-
-    /// The name in JSON.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::NoHistTriggers => "no_hist_triggers",
-            Self::NotMounted => "tracefs_not_mounted",
-            Self::Denied(_) => "tracefs_closed",
-        }
-    }
-}
-
-impl fmt::Display for NotCompared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let error = match self {
-            Self::NoHistTriggers => TracefsError::NoHistTriggers,
-            Self::NotMounted => TracefsError::NotMounted,
-            Self::Denied(path) => TracefsError::Denied(path.clone()),
-        };
-        error.fmt(f)
-    }
-}
-
-impl std::error::Error for NotCompared {}
-
 impl WindowMeasurement {
     /// Compares the two sides and separates the errors of the trigger's rules by cause.
     pub fn evaluate(self) -> Verification {
-        let Self { kernel, from, waits, counted, switching_ns, already_running, already_queued, checks } = self;
+        let Self { kernel, from, waits, counted, switching_ns, already_running, already_queued, checks, classes } =
+            self;
         let count = waits.exact.side.count();
         let tolerance = Tolerance { waits: waits.ambiguous, held_up: (count / HELD_UP_SHARE).max(HELD_UP_LEAST) };
         let (comparison, tables) = match counted {
@@ -200,6 +159,7 @@ impl WindowMeasurement {
                 unknown: waits.own.unknown,
             },
             checks,
+            classes,
         }
     }
 }
@@ -300,6 +260,7 @@ pub(super) mod tests {
                 found: "the same".to_owned(),
                 numbers: vec![],
             }],
+            classes: None,
         }
     }
 
@@ -414,6 +375,10 @@ pub(super) mod tests {
             |kernel, runs| super::super::switch_counts::SwitchCounts { runs_before: runs, kernel, runs_after: runs };
         let (ctxt, _) = checks::ctxt(switches(0, 0), switches(9_547, 9_534), 0, 2);
         measured.checks = vec![schedstat, ctxt, checks::unknown(queue_clock::NAME, "not here")];
+        measured.classes = Some(ClassComparison {
+            tracepoints: [(400, 9_600_000), (0, 0), (42, 90_000_000)],
+            queue_clock: [(397, 9_410_000), (0, 0), (41, 89_100_000)],
+        });
         measured.evaluate()
     }
 }

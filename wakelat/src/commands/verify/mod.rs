@@ -2,18 +2,20 @@
 //! queue's own clock, and compares the three.
 //!
 //! `run` measures; [`evaluation`] evaluates, with [`paired_waits`], [`compare`], [`checks`],
-//! [`queue_clock`] and [`schedstat_sums`]; [`text`] and [`document`] render the result. Only `run`, `setup`,
+//! [`queue_clock`], [`run_queues`] and [`schedstat_sums`]; [`text`] and [`document`] render the result. Only `run`, `setup`,
 //! `queue_clock_side`, [`placed_triggers`], [`schedstat_reading`] and [`switch_counts`] access the kernel.
 
 pub mod checks;
 pub mod compare;
 pub mod document;
 pub mod evaluation;
+pub mod not_compared;
 pub mod paired_waits;
 pub mod placed_triggers;
 pub mod queue_clock;
 mod queue_clock_side;
 mod run;
+pub mod run_queues;
 pub mod schedstat_reading;
 pub mod schedstat_sums;
 mod setup;

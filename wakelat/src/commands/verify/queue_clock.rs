@@ -82,6 +82,21 @@ pub struct TracepointLosses {
     pub waiting: u64,
 }
 
+/// The waits of each class by two instruments, between the same two readings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassComparison {
+    /// Number and sum in ns by the tracepoints, indexed by [`Class`].
+    pub tracepoints: [(u64, u128); 3],
+    /// Number and sum in ns by the queue clock, indexed by [`Class`].
+    pub queue_clock: [(u64, u128); 3],
+}
+
+/// Lays the waits of each class by the two instruments side by side.
+pub fn classes(by_tracepoints: &WaitsBetweenReadings, queue: &QueueClockCounts) -> ClassComparison {
+    let tracepoints = by_tracepoints.inside.map(|tally| (tally.count, tally.sum_ns));
+    ClassComparison { tracepoints, queue_clock: queue.classes }
+}
+
 /// Judges the two counts, for each class and for all together. `cpus` is the number of CPUs.
 pub fn check(
     by_tracepoints: &WaitsBetweenReadings,

@@ -1,11 +1,15 @@
-//! The third instrument: a program on `sched_switch` that measures the window by the run queue's own clock.
+//! The third instrument: a program on `sched_switch` that measures the window by the run queue's own clock, and the
+//! kernel's counters of its run queues at the window's edges.
+
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use wakelat_common::filter::part;
 
 use super::{
     checks::{self, Check},
-    queue_clock::{self, NAME, QueueClockCounts, TracepointLosses, WaitsBetweenReadings},
+    queue_clock::{self, ClassComparison, NAME, QueueClockCounts, TracepointLosses, WaitsBetweenReadings},
+    run_queues::{self, RunQueueReading},
     setup::settings_of,
     window::TimeBracket,
 };
@@ -15,7 +19,7 @@ use crate::{
     session::{Environment, clock::monotonic_ns},
 };
 use wakelat_core::{report::SwitchInTerms, wait::Wait};
-use wakelat_kernel::btf;
+use wakelat_kernel::{btf, run_queue_schedstat::RunQueueSchedstat};
 
 /// The attached program, which aggregates in the kernel and needs no ring buffer, and the waits by the tracepoints
 /// that it is compared with.
@@ -26,6 +30,10 @@ pub struct QueueClockSide {
     /// Events that the kernel had skipped when the window began.
     missed_before: u64,
     counts: QueueClockCounts,
+    /// The kernel's counters when the window began and ended, if it has them.
+    run_queues: [Option<RunQueueReading>; 2],
+    /// Whether the program counts every task, as the run queues do.
+    all_tasks: bool,
     plant: Option<InjectedError>,
 }
 
@@ -63,6 +71,8 @@ impl QueueClockSide {
             before: SwitchInTerms::default(),
             missed_before: 0,
             counts: QueueClockCounts::default(),
+            run_queues: [None; 2],
+            all_tasks: config.filter.parts == 0,
             plant: config.plant,
         }))
     }
@@ -71,7 +81,8 @@ impl QueueClockSide {
     ///
     /// # Errors
     /// If the kernel refuses to read the maps.
-    pub fn open(&mut self) -> Result<()> {
+    pub fn open(&mut self, proc: &Path) -> Result<()> {
+        self.run_queues[0] = self.read_run_queues(proc)?;
         self.missed_before = self.collector.missed()?.unwrap_or(0);
         self.before = self.terms()?;
         let (at, ()) = TimeBracket::of(monotonic_ns, || self.collector.take_counted(|_| Ok(())))?;
@@ -83,7 +94,7 @@ impl QueueClockSide {
     ///
     /// # Errors
     /// As for [`Self::open`].
-    pub fn close(&mut self) -> Result<()> {
+    pub fn close(&mut self, proc: &Path) -> Result<()> {
         let Self { collector, counts, .. } = self;
         let (at, ()) = TimeBracket::of(monotonic_ns, || {
             collector.take_counted(|waits| {
@@ -97,6 +108,7 @@ impl QueueClockSide {
         })?;
         self.waits.close(at);
         self.counts.terms = self.terms()?.since(&self.before);
+        self.run_queues[1] = self.read_run_queues(proc)?;
         self.counts.missed = self.collector.missed()?.unwrap_or(0) - self.missed_before;
         if let Some(plant) = self.plant {
             self.counts.classes.iter_mut().for_each(|(count, _)| *count = plant.apply_to_queue_clock(*count));
@@ -114,12 +126,42 @@ impl QueueClockSide {
         queue_clock::check(&self.waits, &self.counts, lacks, cpus)
     }
 
+    /// The waits of each class by both instruments, between the two readings.
+    pub fn classes(&self) -> ClassComparison {
+        queue_clock::classes(&self.waits, &self.counts)
+    }
+
+    /// Compares the queue clock with the kernel's counters of its run queues. `untraced` is the number of switches that
+    /// may have fired no tracepoint.
+    pub fn check_run_queues(&self, untraced: u64) -> Check {
+        let [Some(opened), Some(closed)] = &self.run_queues else {
+            return checks::unknown(
+                run_queues::NAME,
+                "this kernel has no `/proc/schedstat`; use one built with `CONFIG_SCHEDSTATS=y`",
+            );
+        };
+        if !self.all_tasks {
+            return checks::unknown(
+                run_queues::NAME,
+                "the kernel counts the waits of all tasks; leave out the filters",
+            );
+        }
+        let measured_ns = self.counts.classes.iter().map(|(_, sum_ns)| sum_ns).sum();
+        run_queues::check(opened, closed, measured_ns, untraced + self.counts.missed)
+    }
+
+    fn read_run_queues(&self, proc: &Path) -> Result<Option<RunQueueReading>> {
+        let terms_before = self.terms()?;
+        let Some(kernel) = RunQueueSchedstat::read(proc) else { return Ok(None) };
+        Ok(Some(RunQueueReading { terms_before, kernel, terms_after: self.terms()? }))
+    }
+
     fn terms(&self) -> Result<SwitchInTerms> {
         self.collector.totals()?.switch_ins.context("the program keeps no queue clock")
     }
 }
 
-/// The check of an instrument that this machine does not have.
-pub fn unavailable(why: &str) -> Check {
-    checks::unknown(NAME, why)
+/// The checks of an instrument that this machine does not have.
+pub fn unavailable(why: &str) -> [Check; 2] {
+    [NAME, run_queues::NAME].map(|name| checks::unknown(name, why))
 }

@@ -10,7 +10,8 @@ use wakelat_common::{Counter, filter::part};
 use super::{
     checks::{self, Check},
     document::VerificationDocument,
-    evaluation::{NotCompared, Verdict, WindowMeasurement},
+    evaluation::{Verdict, WindowMeasurement},
+    not_compared::NotCompared,
     paired_waits::PairedWaits,
     placed_triggers::PlacedTriggers,
     queue_clock::TracepointLosses,
@@ -30,7 +31,7 @@ use crate::{
     status::status,
 };
 use wakelat_core::{decode::decode, render::Style, report::LatencyFrom};
-use wakelat_kernel::{privilege, release::Release, roots::Roots};
+use wakelat_kernel::{cpus::Cpus, privilege, release::Release, roots::Roots};
 use wakelat_tracefs::{
     Owner, TracefsMount,
     hist_trigger::wakeup_latency::{Buckets, TriggerRecipe},
@@ -189,7 +190,7 @@ impl<'a> Run<'a> {
         self.drain()?;
         self.window_start.own_side = self.own_side.totals()?;
         if let Ok(queue_clock) = &mut self.queue_clock {
-            queue_clock.open()?;
+            queue_clock.open(self.proc)?;
         }
         self.waits.window.counting_on = match &mut self.trigger_side {
             Ok((collector, triggers)) => {
@@ -246,7 +247,7 @@ impl<'a> Run<'a> {
         self.waits.window.counting_off = Some(off);
         // Before the switches are read, so that they include all of its window.
         if let Ok(queue_clock) = &mut self.queue_clock {
-            queue_clock.close()?;
+            queue_clock.close(self.proc)?;
         }
         let switches = self.read_switches()?;
         self.drain()?;
@@ -264,6 +265,7 @@ impl<'a> Run<'a> {
         let totals = self.own_side.totals()?;
         let missed = self.own_side.missed()?.unwrap_or(0);
         let checks = self.checks(switches, &totals, missed)?;
+        let classes = self.queue_clock.as_ref().ok().map(QueueClockSide::classes);
         let lost_by_bpf = match &self.trigger_side {
             Ok((collector, _)) => {
                 lost(&collector.totals()?) - lost(&self.window_start.trigger_side) + collector.missed()?.unwrap_or(0)
@@ -290,11 +292,13 @@ impl<'a> Run<'a> {
             already_running: since(Counter::AlreadyRunning),
             already_queued: since(Counter::AlreadyQueued),
             checks,
+            classes,
         })
     }
 
     fn checks(&self, switches: SwitchCounts, totals: &CounterTotals, missed: u64) -> Result<Vec<Check>> {
-        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
+        // Not those of this process's affinity mask: a switch may be in progress on any.
+        let cpus = Cpus::read(&Roots::default().sys, "online")?.count() as u64;
         let (ctxt, untraced) = checks::ctxt(self.window_start.switches, switches, missed, cpus);
         let schedstat = match &self.accounts {
             None => checks::unknown(
@@ -306,15 +310,16 @@ impl<'a> Run<'a> {
                 checks::schedstat(&accounts.sums(), untraced, lost, self.waits.window.clock_ns)
             }
         };
-        let queue_clock = match &self.queue_clock {
+        let [queue_clock, run_queues] = match &self.queue_clock {
             Err(why) => queue_clock_side::unavailable(why),
             Ok(queue_clock) => {
                 let lost = lost(totals) - self.window_start.lost + missed;
                 let waiting = self.accounts.as_ref().map_or(0, |accounts| accounts.sums().waiting);
-                queue_clock.check(TracepointLosses { lost, untraced, waiting }, cpus)
+                let lacks = TracepointLosses { lost, untraced, waiting };
+                [queue_clock.check(lacks, cpus), queue_clock.check_run_queues(untraced)]
             }
         };
-        Ok(vec![schedstat, ctxt, queue_clock])
+        Ok(vec![schedstat, ctxt, queue_clock, run_queues])
     }
 
     fn read_switches(&self) -> Result<SwitchCounts> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use wakelat_common::{Class, Classes, filter::part};
 
-use super::{compare, evaluation::NotCompared};
+use super::{compare, not_compared::NotCompared};
 use crate::{
     collect::{FilterSettings, Settings},
     config::VerifyConfig,

@@ -25,6 +25,8 @@ pub fn text(verification: &Verification, style: &Style) -> String {
         verification.from.name()
     );
     paragraph(TextLine::new(), TextStyle::Dim, &title, style, &mut out);
+    heading("one window by three instruments", style, &mut out);
+    instruments(verification, style, &mut out);
     if let Ok(comparison) = &verification.comparison {
         heading("waits by the hist trigger's rules", style, &mut out);
         both_sides(comparison, style, &mut out);
@@ -147,6 +149,42 @@ fn tolerances(verification: &Verification, comparison: &Comparison, style: &Styl
     }
 }
 
+/// The instruments side by side. The queue clock measures by wakelat's rules and the hist trigger by its own, so each is
+/// next to what the tracepoints measure by the same rules.
+fn instruments(verification: &Verification, style: &Style, out: &mut String) {
+    const NONE: &str = "-";
+    const CLASSES: [(Class, &str); 3] =
+        [(Class::Wakeup, "after a wakeup"), (Class::Preempted, "after a preemption"), (Class::New, "of new tasks")];
+    let time = |ns: u128| units::duration(ns, style.unicode);
+    let cells = |name: &str, numbers: [Option<String>; 3]| {
+        let numbers = numbers.into_iter().map(|number| number.unwrap_or_else(|| NONE.to_owned()));
+        (TextStyle::Plain, std::iter::once(name.to_owned()).chain(numbers).collect::<Vec<_>>())
+    };
+    let title = ["", "tracepoints", "queue clock", "hist trigger"].map(str::to_owned).to_vec();
+    let mut rows = vec![(TextStyle::Dim, title)];
+    let tracepoints = match &verification.classes {
+        Some(classes) => classes.tracepoints,
+        None => verification.rules.classes.map(|tally| (tally.count, tally.sum_ns)),
+    };
+    let queue_clock = verification.classes.map(|classes| classes.queue_clock);
+    let count = |class: Class| {
+        let of = |counts: [(u64, u128); 3]| units::thousands(counts[class as usize].0);
+        [Some(of(tracepoints)), queue_clock.map(of), None]
+    };
+    rows.extend(CLASSES.map(|(class, name)| cells(name, count(class))));
+    let all = |counts: [(u64, u128); 3]| units::thousands(counts.iter().map(|(count, _)| count).sum::<u64>());
+    let all_ns = |counts: [(u64, u128); 3]| time(counts.iter().map(|(_, sum_ns)| sum_ns).sum());
+    rows.push(cells("all waits", [Some(all(tracepoints)), queue_clock.map(all), None]));
+    rows.push(cells("total time", [Some(all_ns(tracepoints)), queue_clock.map(all_ns), None]));
+    if let Ok(comparison) = &verification.comparison {
+        let (own, trigger) = (&comparison.bpf, &comparison.trigger);
+        let both = [Some(units::thousands(own.count())), None, Some(units::thousands(trigger.count()))];
+        rows.push(cells("by trigger's rules", both));
+        rows.push(cells("total time", [own.sum_ns.map(time), None, trigger.sum_ns.map(time)]));
+    }
+    columns(&rows, style, out);
+}
+
 fn own_rules(rules: &RulesComparison, style: &Style, out: &mut String) {
     let mut rows = vec![titles()];
     rows.push(waits("waits after a wakeup", rules.of(Class::Wakeup), style));
@@ -218,7 +256,7 @@ fn signed(number: i128) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::verify::evaluation::{NotCompared, tests::rich};
+    use crate::commands::verify::{evaluation::tests::rich, not_compared::NotCompared};
 
     fn shown(verification: &Verification, width: usize) -> String {
         text(verification, &Style { unicode: true, width, ..Style::default() })

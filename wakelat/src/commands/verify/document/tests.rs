@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use super::{
     super::{
         checks::CheckOutcome,
-        evaluation::{NotCompared, Verdict, tests::rich},
+        evaluation::{Verdict, tests::rich},
+        not_compared::NotCompared,
     },
     *,
 };
@@ -115,7 +116,7 @@ pub(super) struct CheckNumbers {
     /// Queue clock: switch-ins of tasks that ran unseen since their last switch.
     #[serde(skip_serializing_if = "Option::is_none")]
     after_unseen: Option<u64>,
-    /// Queue clock: waits that the kernel has not timed.
+    /// Queue clock, run queues: waits that the kernel has not timed.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_timed: Option<u64>,
     /// Queue clock: waits with an end before their start.
@@ -130,9 +131,30 @@ pub(super) struct CheckNumbers {
     /// Queue clock: sum of `tracepoint_waits`.
     #[serde(skip_serializing_if = "Option::is_none")]
     tracepoint_ns: Option<u64>,
-    /// Queue clock: sum of `queue_clock_waits`.
+    /// Queue clock, run queues: sum of the waits that the queue clock measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     queue_clock_ns: Option<u64>,
+    /// Run queues: waits that the kernel counted on all run queues.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_queue_waits: Option<u64>,
+    /// Run queues: the smallest number of waits that agrees with the queue clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fewest_waits: Option<u64>,
+    /// Run queues: the largest number of waits that agrees with the queue clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    most_waits: Option<u64>,
+    /// Run queues: switches that the queue clock's program may not have seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hidden: Option<u64>,
+    /// Run queues: waiting time that the kernel counted on all run queues.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_queue_ns: Option<u64>,
+    /// Run queues: the known part of the waits without a class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown_ns: Option<u64>,
+    /// Run queues: sum of the waits that ended unseen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unseen_ns: Option<u64>,
 }
 
 fn written(verification: &Verification) -> Value {
