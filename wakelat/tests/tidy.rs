@@ -169,7 +169,7 @@ fn crates_depend_on_each_other_in_one_direction() {
 
 #[test]
 fn data_flows_in_one_direction() {
-    let knows: [(&str, &[&str]); 20] = [
+    let knows: [(&str, &[&str]); 21] = [
         ("wakelat-core/src/wait.rs", &[]),
         ("wakelat-core/src/softirq.rs", &[]),
         ("wakelat-core/src/decode.rs", &["wait"]),
@@ -182,6 +182,7 @@ fn data_flows_in_one_direction() {
         ("wakelat-core/src/timeline/", &["report", "wait"]),
         ("wakelat-core/src/why/render/", &["aggregate", "report", "render", "softirq", "timeline", "wait", "why"]),
         ("wakelat-core/src/why/", &["aggregate", "report", "timeline", "wait"]),
+        ("wakelat-core/src/service/", &["aggregate", "report", "why"]),
         ("wakelat-core/src/recording/", &["aggregate", "report", "timeline", "wait"]),
         ("wakelat-core/src/osnoise_tracers/render/", &["aggregate", "osnoise_tracers", "render", "softirq", "wait"]),
         ("wakelat-core/src/osnoise_tracers/", &["aggregate", "osnoise_tracers", "wait"]),
