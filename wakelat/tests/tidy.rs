@@ -265,7 +265,8 @@ fn only_the_output_and_tracefs_are_written() {
         ];
         calls.iter().any(|call| source.code.contains(call))
     };
-    assert_only_in("wakelat/src", &["wakelat/src/session/output.rs"], "writing", writes);
+    let written = ["wakelat/src/session/output.rs", "wakelat/src/commands/serve/listener.rs"];
+    assert_only_in("wakelat/src", &written, "writing", writes);
     assert_only_in("wakelat-kernel/src", &[], "writing", writes);
     assert_only_in("wakelat-sandbox/src", &[], "writing", writes);
     assert_only_in(
@@ -294,7 +295,8 @@ const LIBRARIES: [&str; 3] = ["wakelat-kernel/src", "wakelat-sandbox/src", "wake
 
 #[test]
 fn only_main_ends_the_process() {
-    let ends = |source: &Source| ["ExitCode", "process::exit", "abort"].iter().any(|word| source.code.contains(word));
+    let ends =
+        |source: &Source| ["ExitCode", "process::exit", "process::abort"].iter().any(|word| source.code.contains(word));
     assert_only_in("wakelat/src", &["wakelat/src/main.rs"], "an exit", ends);
     for directory in LIBRARIES {
         assert_only_in(directory, &[], "an exit", ends);

@@ -58,30 +58,30 @@ impl RecentTotals {
     }
 
     /// The causes and the report of the last `last_ns`, rounded up to whole slots, or of all slots if they are shorter.
-    /// `now` covers everything since the start until now.
-    pub fn last(&self, last_ns: u64, now: &Report, not_separated: &[CountedCause]) -> (CountedSummary, Report) {
-        let from_ns = now.duration_ns.saturating_sub(last_ns);
+    /// `latest` covers everything since the start until now.
+    pub fn last(&self, last_ns: u64, latest: &Report, not_separated: &[CountedCause]) -> (CountedSummary, Report) {
+        let from_ns = latest.duration_ns.saturating_sub(last_ns);
         let first = self.slots.iter().rposition(|slot| slot.begin.duration_ns <= from_ns).unwrap_or(0);
         let mut waits = SeriesTable::new(self.max_series);
         for slot in self.slots.range(first..) {
             waits.add(&slot.waits.summary(&[]), 0);
         }
         let begin = self.slots.get(first).map(|slot| slot.begin.clone()).unwrap_or_default();
-        (waits.summary(not_separated), difference(now, &begin))
+        (waits.summary(not_separated), difference(latest, &begin))
     }
 }
 
 /// The report of the time between two instants, both of whose reports cover everything since the start.
-fn difference(now: &Report, begin: &Report) -> Report {
-    let mut report = Report { groups: Vec::new(), ..now.clone() };
+fn difference(latest: &Report, begin: &Report) -> Report {
+    let mut report = Report { groups: Vec::new(), ..latest.clone() };
     report.start_unix_ns += begin.duration_ns;
     report.duration_ns -= begin.duration_ns;
-    report.reader_waited_ns = now.reader_waited_ns.map(|ns| ns.saturating_sub(begin.reader_waited_ns.unwrap_or(0)));
+    report.reader_waited_ns = latest.reader_waited_ns.map(|ns| ns.saturating_sub(begin.reader_waited_ns.unwrap_or(0)));
     let before = &begin.coverage;
     report.coverage.switch_ins =
-        now.coverage.switch_ins.map(|terms| terms.since(&before.switch_ins.unwrap_or_default()));
-    report.coverage.missed = now.coverage.missed.map(|missed| missed - before.missed.unwrap_or(0));
-    report.overhead = now.overhead.map(|cost| {
+        latest.coverage.switch_ins.map(|terms| terms.since(&before.switch_ins.unwrap_or_default()));
+    report.coverage.missed = latest.coverage.missed.map(|missed| missed - before.missed.unwrap_or(0));
+    report.overhead = latest.overhead.map(|cost| {
         let none = ProgramTime { ns: 0, switches: 0, timed_runs: 0 };
         let before = begin.overhead.unwrap_or(Overhead { cpus: cost.cpus, tool_ns: 0, programs: none });
         Overhead {

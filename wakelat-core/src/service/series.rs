@@ -33,12 +33,12 @@ struct SlidingMaximum {
 
 impl SlidingMaximum {
     fn advance(&mut self, now_s: u64) {
-        let now = now_s / SLOT_S;
+        let newest = self.newest.max(now_s / SLOT_S);
         let slots = self.slots.len() as u64;
-        for slot in (self.newest + 1..=now).rev().take(self.slots.len()) {
+        for slot in (self.newest + 1..=newest).rev().take(self.slots.len()) {
             self.slots[(slot % slots) as usize] = 0;
         }
-        self.newest = self.newest.max(now);
+        self.newest = newest;
     }
 
     fn record(&mut self, value: u64, now_s: u64) {

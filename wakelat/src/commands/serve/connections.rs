@@ -12,7 +12,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{listener::Listener, routes::Routes};
+use super::{listener::ServiceSocket, routes::Routes};
 
 /// Maximum number of connections. Another one ends the oldest: clients that connect and send nothing cannot lock out
 /// a scraper, whose connection takes milliseconds.
@@ -37,9 +37,9 @@ const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// If the socket cannot be registered with the event loop.
-pub fn spawn(listener: Listener, routes: Routes) -> io::Result<()> {
+pub fn spawn(listener: ServiceSocket, routes: Routes) -> io::Result<()> {
     match listener {
-        Listener::Tcp(socket) => {
+        ServiceSocket::Tcp(socket) => {
             let socket = TcpListener::from_std(socket)?;
             spawn_local(async move {
                 let mut open = OpenConnections::default();
@@ -49,7 +49,7 @@ pub fn spawn(listener: Listener, routes: Routes) -> io::Result<()> {
                 }
             });
         }
-        Listener::Unix(socket, file) => {
+        ServiceSocket::Unix(socket, file) => {
             let socket = UnixListener::from_std(socket)?;
             spawn_local(async move {
                 // Removed with this task, when the event loop ends.

@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::config::ListenAddress;
 
 /// A socket that listens. A Unix socket is removed when it is dropped.
-pub enum Listener {
+pub enum ServiceSocket {
     /// A TCP port.
     Tcp(TcpListener),
     /// A Unix socket.
@@ -31,7 +31,7 @@ impl Drop for SocketFile {
     }
 }
 
-impl Listener {
+impl ServiceSocket {
     /// Listens at `address`. A Unix socket that no process listens on any more is replaced.
     ///
     /// # Errors
@@ -88,16 +88,16 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         let address = ListenAddress::Unix(path.clone());
-        let first = Listener::bind(&address).unwrap();
-        assert!(format!("{:#}", Listener::bind(&address).err().unwrap()).contains("another process listens"));
+        let first = ServiceSocket::bind(&address).unwrap();
+        assert!(format!("{:#}", ServiceSocket::bind(&address).err().unwrap()).contains("another process listens"));
         drop(first);
         assert!(!path.exists());
         // A process that is killed leaves its socket.
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
-        drop(Listener::bind(&address).unwrap());
+        drop(ServiceSocket::bind(&address).unwrap());
         fs::write(&path, "data").unwrap();
-        assert!(Listener::bind(&address).is_err());
+        assert!(ServiceSocket::bind(&address).is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "data");
     }
 }

@@ -20,7 +20,7 @@ use std::{
 
 use anyhow::Result;
 
-use self::{listener::Listener, routes::Routes, totals::Totals};
+use self::{listener::ServiceSocket, routes::Routes, totals::Totals};
 use super::measurement::prepare;
 use crate::{
     collect::Collector,
@@ -42,7 +42,7 @@ use wakelat_core::{
 /// # Errors
 /// If it cannot listen at its address, and errors of [`session::run`].
 pub fn serve(config: &ServeConfig) -> Result<StopReason> {
-    let listener = Listener::bind(&config.listen)?;
+    let listener = ServiceSocket::bind(&config.listen)?;
     let environment = prepare(&config.measurement)?;
     if config.listen.is_remote() {
         status(format_args!(
@@ -61,7 +61,7 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
 /// Adds each second's waits to the totals.
 struct ServiceView {
     /// Until the programs measure.
-    listener: Option<Listener>,
+    listener: Option<ServiceSocket>,
     cgroup_mount: Option<PathBuf>,
     totals: Rc<RefCell<Totals>>,
 }
