@@ -28,6 +28,10 @@ pub(super) struct ServeFlags {
 
     #[command(flatten)]
     resources: ResourceFlags,
+
+    /// Keep capabilities, file access and system calls that the measurement no longer needs, for debugging
+    #[arg(long, help_heading = "Resources")]
+    keep_privileges: bool,
 }
 
 impl ServeFlags {
@@ -39,6 +43,7 @@ impl ServeFlags {
             output: OutputFlags::default(),
             resources: self.resources,
             max_overhead: None,
+            keep_privileges: self.keep_privileges,
         };
         let mut measurement = common.config(machine)?;
         let (by, mode) = (vec![Key::Cgroup], Some(Mode::Aggregate));

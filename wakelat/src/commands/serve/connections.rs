@@ -12,7 +12,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{listener::ServiceSocket, routes::Routes};
+use super::{
+    listener::{ServiceSocket, SocketKind},
+    routes::Routes,
+};
 
 /// Maximum number of connections. Another one ends the oldest: clients that connect and send nothing cannot lock out
 /// a scraper, whose connection takes milliseconds.
@@ -38,8 +41,8 @@ const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
 /// # Errors
 /// If the socket cannot be registered with the event loop.
 pub fn spawn(listener: ServiceSocket, routes: Routes) -> io::Result<()> {
-    match listener {
-        ServiceSocket::Tcp(socket) => {
+    match listener.socket {
+        SocketKind::Tcp(socket) => {
             let socket = TcpListener::from_std(socket)?;
             spawn_local(async move {
                 let mut open = OpenConnections::default();
@@ -49,11 +52,9 @@ pub fn spawn(listener: ServiceSocket, routes: Routes) -> io::Result<()> {
                 }
             });
         }
-        ServiceSocket::Unix(socket, file) => {
+        SocketKind::Unix(socket) => {
             let socket = UnixListener::from_std(socket)?;
             spawn_local(async move {
-                // Removed with this task, when the event loop ends.
-                let _file = file;
                 let mut open = OpenConnections::default();
                 loop {
                     let accepted = socket.accept().await.map(|(stream, _)| stream);

@@ -7,28 +7,28 @@ use std::{
         fs::FileTypeExt as _,
         net::{UnixListener, UnixStream},
     },
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::config::ListenAddress;
 
-/// A socket that listens. A Unix socket is removed when it is dropped.
-pub enum ServiceSocket {
-    /// A TCP port.
-    Tcp(TcpListener),
-    /// A Unix socket.
-    Unix(UnixListener, SocketFile),
+/// A socket that listens, and its address.
+pub struct ServiceSocket {
+    /// The socket, which does not block.
+    pub socket: SocketKind,
+    /// The address, with the port that the kernel chose if 0 was given.
+    pub address: String,
 }
 
-/// The file of a Unix socket, removed when dropped.
-pub struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        _ = fs::remove_file(&self.0);
-    }
+/// The kinds of sockets.
+pub enum SocketKind {
+    /// A TCP port.
+    Tcp(TcpListener),
+    /// A Unix socket. Its file stays when the process ends, which may not remove files any more; the next process
+    /// replaces it.
+    Unix(UnixListener),
 }
 
 impl ServiceSocket {
@@ -37,32 +37,24 @@ impl ServiceSocket {
     /// # Errors
     /// If another process listens there, or the kernel refuses.
     pub fn bind(address: &ListenAddress) -> Result<Self> {
-        let failed = || format!("cannot listen on `{address}`");
-        let listener = match address {
-            ListenAddress::Tcp(address) => Self::Tcp(TcpListener::bind(address).with_context(failed)?),
-            ListenAddress::Unix(path) => {
-                remove_stale(path).with_context(failed)?;
-                let socket = UnixListener::bind(path).with_context(failed)?;
-                Self::Unix(socket, SocketFile(path.clone()))
+        Self::bound(address).with_context(|| format!("cannot listen on `{address}`"))
+    }
+
+    fn bound(address: &ListenAddress) -> Result<Self> {
+        Ok(match address {
+            ListenAddress::Tcp(address) => {
+                let socket = TcpListener::bind(address)?;
+                socket.set_nonblocking(true)?;
+                let address = socket.local_addr()?.to_string();
+                Self { socket: SocketKind::Tcp(socket), address }
             }
-        };
-        listener.set_nonblocking().with_context(failed)?;
-        Ok(listener)
-    }
-
-    /// The address, with the port that the kernel chose if 0 was given.
-    pub fn address(&self) -> String {
-        match self {
-            Self::Tcp(socket) => socket.local_addr().map_or_else(|error| error.to_string(), |at| at.to_string()),
-            Self::Unix(_, file) => format!("unix:{}", file.0.display()),
-        }
-    }
-
-    fn set_nonblocking(&self) -> io::Result<()> {
-        match self {
-            Self::Tcp(socket) => socket.set_nonblocking(true),
-            Self::Unix(socket, _) => socket.set_nonblocking(true),
-        }
+            ListenAddress::Unix(path) => {
+                remove_stale(path)?;
+                let socket = UnixListener::bind(path)?;
+                socket.set_nonblocking(true)?;
+                Self { socket: SocketKind::Unix(socket), address: address.to_string() }
+            }
+        })
     }
 }
 
@@ -84,18 +76,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_is_removed_and_only_a_stale_one_is_replaced() {
+    fn only_a_socket_that_no_process_listens_on_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         let address = ListenAddress::Unix(path.clone());
         let first = ServiceSocket::bind(&address).unwrap();
         assert!(format!("{:#}", ServiceSocket::bind(&address).err().unwrap()).contains("another process listens"));
         drop(first);
-        assert!(!path.exists());
-        // A process that is killed leaves its socket.
-        drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         drop(ServiceSocket::bind(&address).unwrap());
+        fs::remove_file(&path).unwrap();
         fs::write(&path, "data").unwrap();
         assert!(ServiceSocket::bind(&address).is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "data");

@@ -75,6 +75,10 @@ impl View for ServiceView {
         true
     }
 
+    fn accepts_connections(&self) -> bool {
+        true
+    }
+
     fn loaded(&mut self, collector: &mut Collector) {
         let clocks = collector.cause_clocks();
         let counted = [
@@ -86,10 +90,10 @@ impl View for ServiceView {
         self.totals.borrow_mut().set_not_separated(not_separated);
     }
 
-    /// Everything is open, and the programs measure: the place after which no privilege is needed any more.
+    /// The programs measure. All privileges but those to read files and to accept connections have been dropped.
     fn begin(&mut self, _: &mut dyn Write) -> io::Result<()> {
         if let Some(listener) = self.listener.take() {
-            let address = listener.address();
+            let address = listener.address.clone();
             connections::spawn(listener, Routes::new(Rc::clone(&self.totals)))?;
             status(format_args!("listening on {address}"));
         }
