@@ -8,7 +8,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
-    task::{AbortHandle, spawn_local},
+    task::{AbortHandle, spawn_local, yield_now},
     time::{sleep, timeout},
 };
 
@@ -89,6 +89,8 @@ impl OpenConnections {
             && let Some(oldest) = self.0.pop_front()
         {
             oldest.abort();
+            // Its socket is closed when the event loop next runs it, which is before this task.
+            yield_now().await;
         }
         self.0.push_back(spawn_local(answer_one(stream, routes.clone())).abort_handle());
     }
