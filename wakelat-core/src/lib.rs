@@ -131,6 +131,7 @@ pub mod record_merge;
 pub mod recording;
 pub mod render;
 pub mod report;
+pub mod service;
 pub mod softirq;
 pub mod timeline;
 pub mod wait;

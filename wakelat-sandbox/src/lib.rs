@@ -39,6 +39,8 @@ pub struct Sandbox {
     /// Whether perf events can be opened, by which BPF programs are attached to classic tracepoints. Keep
     /// `CAP_PERFMON` for those of the whole machine.
     pub opens_perf_events: bool,
+    /// Whether connections can be accepted on sockets that are open and listen.
+    pub accepts: bool,
     /// The process that can be sent signals.
     pub signals: Option<u32>,
     /// Whether other programs can be started. Everything except capabilities would restrict these, too, so it stays as it
@@ -74,6 +76,7 @@ impl Sandbox {
         files: ReadableFiles::Below(Vec::new()),
         attaches: false,
         opens_perf_events: false,
+        accepts: false,
         signals: None,
         starts_programs: false,
     };

@@ -1,6 +1,6 @@
 //! The system calls of a measurement once everything is open, by what they are for.
 //!
-//! None of them opens a file for writing, connects or accepts, starts a program, maps memory as executable, or reaches
+//! None of them opens a file for writing, connects, starts a program, maps memory as executable, or reaches
 //! another process.
 
 use anyhow::Result;
@@ -92,6 +92,9 @@ pub fn allowed(sandbox: &Sandbox, own_pid: u32) -> Vec<AllowedCall> {
     calls.push(AllowedCall::without(libc::SYS_open, 1, WRITING));
     if sandbox.opens_perf_events {
         calls.push(AllowedCall::any(libc::SYS_perf_event_open));
+    }
+    if sandbox.accepts {
+        calls.extend(ACCEPTING.iter().map(|number| AllowedCall::any(*number)));
     }
     calls.extend(sandbox.signals.map(|pid| AllowedCall::one_of(libc::SYS_kill, 0, [u64::from(pid)])));
     calls
@@ -190,6 +193,9 @@ const ANY_ARGUMENTS: &[c_long] = &[
     libc::SYS_getpgid,
 ];
 
+/// Calls for connections that others open: their errors, and their end.
+const ACCEPTING: &[c_long] = &[libc::SYS_accept4, libc::SYS_getsockopt, libc::SYS_shutdown];
+
 /// Calls that newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const OLD: &[c_long] = &[
@@ -250,7 +256,7 @@ mod tests {
 
     #[test]
     fn each_call_is_listed_once() {
-        let mut all = numbers(&Sandbox { opens_perf_events: true, signals: Some(7), ..Sandbox::EMPTY });
+        let mut all = numbers(&Sandbox { opens_perf_events: true, accepts: true, signals: Some(7), ..Sandbox::EMPTY });
         let count = all.len();
         all.sort_unstable();
         all.dedup();
@@ -259,7 +265,7 @@ mod tests {
 
     #[test]
     fn calls_that_reach_other_processes_are_not_listed() {
-        let all = numbers(&Sandbox { attaches: true, opens_perf_events: true, ..Sandbox::EMPTY });
+        let all = numbers(&Sandbox { attaches: true, opens_perf_events: true, accepts: true, ..Sandbox::EMPTY });
         for number in [
             libc::SYS_ptrace,
             libc::SYS_process_vm_readv,
@@ -279,8 +285,9 @@ mod tests {
     }
 
     #[test]
-    fn only_a_request_allows_signals_and_perf_events() {
+    fn only_a_request_allows_signals_and_perf_events_and_connections() {
         let none = numbers(&Sandbox::EMPTY);
+        assert!(!none.contains(&libc::SYS_accept4));
         assert!(!none.contains(&libc::SYS_kill) && !none.contains(&libc::SYS_perf_event_open));
         let both = numbers(&Sandbox { opens_perf_events: true, signals: Some(7), ..Sandbox::EMPTY });
         assert!(both.contains(&libc::SYS_kill) && both.contains(&libc::SYS_perf_event_open));

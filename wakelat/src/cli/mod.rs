@@ -15,6 +15,7 @@ mod osnoise_tracers;
 mod output;
 mod record;
 mod resources;
+mod serve;
 mod stacks;
 mod threshold;
 mod timerlat;
@@ -54,6 +55,7 @@ Examples:
   wakelat trace --threshold 1ms           print each wait of a millisecond or more
   wakelat why -d 10s                      what tasks waited for, and what to do about it
   wakelat record -d 1m -o file.wakelat    record events, for `wakelat why -i` later
+  wakelat serve                           metrics of all cgroups for Prometheus, all the time
   wakelat verify                          check the figures against the kernel's hist triggers
   wakelat timerlat --from trace.txt       why a real-time thread was late
   wakelat doctor                          what works with this kernel and this user
@@ -85,6 +87,7 @@ enum Verb {
     Trace(trace::TraceFlags),
     Why(why::WhyFlags),
     Record(record::RecordFlags),
+    Serve(serve::ServeFlags),
     Verify(verify::VerifyFlags),
     Timerlat(timerlat::TimerlatFlags),
     Osnoise(timerlat::OsnoiseFlags),
@@ -159,6 +162,7 @@ fn parse_on(
             let collected = flags.collect();
             Command::Record(flags.config(&machine()?)?, collected)
         }
+        Verb::Serve(flags) => Command::Serve(Box::new(flags.config(&machine()?)?)),
         Verb::Verify(flags) => Command::Verify(flags.config(&machine()?)?),
         Verb::Timerlat(flags) => Command::Timerlat(Box::new(flags.config(machine)?)),
         Verb::Osnoise(flags) => Command::Osnoise(Box::new(flags.config(machine)?)),

@@ -18,6 +18,7 @@ mod osnoise_tracers;
 mod output;
 mod recording;
 mod resources;
+mod serve;
 mod signal_names;
 mod threshold;
 mod timerlat;
@@ -48,6 +49,7 @@ pub use osnoise_tracers::{SourceChoice, TracerConfig, UserThreadConfig, priority
 pub use output::{Colour, OutputConfig};
 pub use recording::WhyRecordedConfig;
 pub use resources::Resources;
+pub use serve::{ListenAddress, ServeConfig};
 pub use threshold::{ThresholdAction, ThresholdConfig};
 pub use timerlat::{LiveConfig, OsnoiseConfig, SavedTrace, TimerlatConfig, TracerInput};
 pub use verify::VerifyConfig;
@@ -74,6 +76,8 @@ pub enum Command {
     Record(Config, CollectedEvents),
     /// The same window measured by BPF and by hist triggers, compared.
     Verify(VerifyConfig),
+    /// Metrics of all cgroups, all the time.
+    Serve(Box<ServeConfig>),
     /// The timerlat tracer, with causes of latency.
     Timerlat(Box<TimerlatConfig>),
     /// The osnoise tracer, with totals.
@@ -238,6 +242,17 @@ impl Config {
         // Waits have no other groups than their classes: the causes are counted separately.
         self.mode = aggregation_mode::mode(grouping.mode, self, machine.publishes_btf)?;
         Ok(groups)
+    }
+
+    /// Measures all classes separately, and reads everything each second, without an end and without an output of its own.
+    ///
+    /// # Errors
+    /// Errors of [`Self::set_intervals`].
+    pub(crate) fn set_service(&mut self) -> Result<(), ConfigError> {
+        const SECOND_NS: u64 = 1_000_000_000;
+        (self.classes, self.merged) = (all_classes(), false);
+        self.output.path = Some("/dev/null".into());
+        self.set_intervals(Some(SECOND_NS), None)
     }
 
     /// Records all events to a file.

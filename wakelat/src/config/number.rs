@@ -49,6 +49,11 @@ pub fn groups(text: &str) -> Result<usize, String> {
     within(text, 1..=1_000_000)
 }
 
+/// Parses the number of cgroups with series of their own: 1 to 100,000, which keeps an exposition within a few 100 MB.
+pub fn series(text: &str) -> Result<usize, String> {
+    within(text, 1..=100_000)
+}
+
 /// Parses the capacity of the task table: 2 to the highest number of threads a kernel can have.
 pub fn max_tasks(text: &str) -> Result<u32, String> {
     within(text, 2..=MAX_TASKS)

@@ -24,6 +24,7 @@ mod writer;
 use anyhow::{Context as _, Result};
 use tokio::{
     io::{Interest, unix::AsyncFd},
+    task::LocalSet,
     time::{MissedTickBehavior, interval, sleep_until},
 };
 
@@ -67,7 +68,8 @@ use wakelat_core::{
 pub fn run(config: &Config, environment: &Environment, view: &mut dyn View) -> Result<StopReason> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the event loop")?;
-    runtime.block_on(measure(config, environment, view))
+    // A view may spawn tasks of its own on this thread.
+    LocalSet::new().block_on(&runtime, measure(config, environment, view))
 }
 
 async fn measure(config: &Config, environment: &Environment, view: &mut dyn View) -> Result<StopReason> {
@@ -92,7 +94,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     let mut overhead = OverheadMonitor::open()?;
     overhead.attach(&mut collector, config.max_overhead_ppm, program_settings::samples_tasks(config))?;
     // Everything that needs a privilege is open. Threads inherit what is left.
-    privileges::drop_unneeded(config, environment, shows_events)?;
+    privileges::drop_unneeded(config, environment, shows_events, view.accepts_connections())?;
     let output = OutputWriter::start(output, priority)?;
     // Events count from here on. A planned end of the window is exact even if wakelat is late, because the
     // programs know it.
@@ -127,7 +129,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     // SAFETY: an `OwnedFd` is the same open file descriptor for as long as it lives.
     let ring_fd = unsafe { AsyncFd::register_with_interest(ring_fd, Interest::READABLE) }.context(failed)?;
     let mut drain = interval(program_settings::drain_interval(config));
-    let reads_groups = program_settings::reads_groups(config);
+    let reads_groups = program_settings::takes_groups_between_reports(config);
     drain.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut progress = Progress::new(config);
     let mut console = run.view.takes_input().then(Console::open).transpose()?;

@@ -30,6 +30,10 @@ const NAME_MAX_AGE: Duration = Duration::from_millis(500);
 /// Maximum number of threads whose names are kept. If there are more, those not seen lately are dropped.
 const THREADS: usize = 65_536;
 
+/// Number of cgroups from which on the paths of removed ones are dropped, so that a run without an end needs no more and
+/// more memory.
+const CGROUPS: usize = 65_536;
+
 /// A cache of names.
 pub struct NameResolver {
     /// Path of /proc.
@@ -181,6 +185,9 @@ impl NameResolver {
     /// Reads the paths of all existing cgroups.
     fn read_cgroups(&self) {
         if let Some(mount) = &self.cgroup_mount {
+            if self.cgroups.borrow().len() > CGROUPS {
+                self.cgroups.borrow_mut().clear();
+            }
             self.walk(mount, mount);
         }
     }
@@ -357,6 +364,21 @@ mod tests {
         fs::remove_dir(&path).unwrap();
         assert_eq!(resolver.cgroup(id), "/job.slice");
         assert_eq!(resolver.cgroup(u64::MAX), format!("(cgroup {}, gone)", u64::MAX));
+    }
+
+    #[test]
+    fn paths_of_many_removed_cgroups_are_dropped_and_others_are_kept() {
+        use std::os::unix::fs::MetadataExt as _;
+        let mount = Proc::new("many-cgroups");
+        let resolver = NameResolver { cgroup_mount: Some(mount.0.clone()), ..NameResolver::new(None) };
+        let path = mount.0.join("job.slice");
+        fs::create_dir_all(&path).unwrap();
+        let id = fs::metadata(&path).unwrap().ino();
+        resolver.prepare(&[Key::Cgroup]);
+        let removed = (0..=CGROUPS as u64).map(|at| (u64::MAX - at, "/removed".to_owned()));
+        resolver.cgroups.borrow_mut().extend(removed);
+        resolver.prepare(&[Key::Cgroup]);
+        assert_eq!((resolver.cgroup(id).as_str(), resolver.cgroups.borrow().len()), ("/job.slice", 1));
     }
 
     #[test]

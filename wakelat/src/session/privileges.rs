@@ -17,16 +17,21 @@ use crate::{
 const LOWEST_PRIORITY: u8 = 1;
 
 /// Drops everything that the rest of the run does not need, unless the user keeps it. `shows_events`: the events between
-/// waits that the view shows. Call this before a second thread starts.
+/// waits that the view shows; `accepts`: whether the view accepts connections. Call this before a second thread starts.
 ///
 /// # Errors
 /// If the kernel refuses a restriction that it supports.
-pub fn drop_unneeded(config: &Config, environment: &Environment, shows_events: Option<TimelineSettings>) -> Result<()> {
+pub fn drop_unneeded(
+    config: &Config,
+    environment: &Environment,
+    shows_events: Option<TimelineSettings>,
+    accepts: bool,
+) -> Result<()> {
     if config.keep_privileges {
         log::info!("all privileges are kept");
         return Ok(());
     }
-    let mut sandbox = needed(config, environment, shows_events);
+    let mut sandbox = Sandbox { accepts, ..needed(config, environment, shows_events) };
     let rt_priority = config.resources.rt_priority.unwrap_or(LOWEST_PRIORITY);
     // Also without a request: the reader raises its priority at the end of the window.
     if rt_priority != 0 && !allow_real_time(rt_priority) {
@@ -72,5 +77,5 @@ fn needed(config: &Config, environment: &Environment, shows_events: Option<Timel
         _ => None,
     };
     let starts_programs = matches!(action, Some(ThresholdAction::Exec(_)));
-    Sandbox { capabilities, files, attaches, opens_perf_events, signals, starts_programs }
+    Sandbox { capabilities, files, attaches, opens_perf_events, accepts: false, signals, starts_programs }
 }

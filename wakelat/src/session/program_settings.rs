@@ -129,6 +129,12 @@ pub fn drain_interval(config: &Config) -> Duration {
     }
 }
 
+/// Whether the reader takes groups between reports: not if reports come as often anyway, each of which takes them.
+pub fn takes_groups_between_reports(config: &Config) -> bool {
+    let at_ns = u64::try_from(drain_interval(config).as_nanos()).unwrap_or(u64::MAX);
+    reads_groups(config) && config.window.interval_ns.is_none_or(|interval_ns| interval_ns > at_ns)
+}
+
 /// Whether the programs aggregate waits, or their causes, into groups. These are read while the programs run: the next
 /// groups need the room, and a cgroup has a name only as long as it exists.
 pub fn reads_groups(config: &Config) -> bool {

@@ -39,6 +39,11 @@ pub trait View {
         false
     }
 
+    /// Whether the view accepts connections on a socket that it has opened before the run.
+    fn accepts_connections(&self) -> bool {
+        false
+    }
+
     /// Whether the view handles keys and changes of the terminal's size, if there is a terminal.
     fn takes_input(&self) -> bool {
         false

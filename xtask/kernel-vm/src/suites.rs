@@ -18,6 +18,7 @@ pub const SHORT: &[&str] = &[
     "causes:kernel_thread",
     "sandbox:while_it_measures",
     "sandbox:refused",
+    "serve:the_kernel_has_counted",
     "busy",
 ];
 

@@ -99,6 +99,13 @@ impl GroupTotal {
         self.buckets.iter_mut().zip(&*other.buckets).for_each(|(mine, count)| *mine += count);
     }
 
+    /// Number of waits below `bound_ns`, which must be a power of two from 8 on: then no bucket contains values on both
+    /// sides of it, and the number is exact.
+    pub fn waits_below(&self, bound_ns: u64) -> u64 {
+        let below = |index: &usize| coarse_upper(*index) <= bound_ns;
+        (0..COARSE_BUCKETS).take_while(below).map(|index| self.buckets[index]).sum()
+    }
+
     /// An upper bound of the wait that at least `percent` of the waits do not exceed, at most a quarter too high from
     /// 32 ns on, and never above the longest: ns.
     pub fn percentile_bound_ns(&self, percent: u64) -> u64 {
@@ -178,6 +185,20 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn waits_below_a_power_of_two_are_counted_exactly(
+            waits in prop::collection::vec(prop_oneof![any::<u64>(), 0..100_000u64], 0..100),
+            power in 3..64u32,
+        ) {
+            let mut sums = GroupSums::EMPTY;
+            waits.iter().for_each(|ns| sums.begin_wait(*ns));
+            let mut total = GroupTotal::default();
+            total.add(&sums);
+            let bound_ns = 1u64 << power;
+            let exact = waits.iter().filter(|ns| **ns < bound_ns).count() as u64;
+            prop_assert_eq!(total.waits_below(bound_ns), exact);
+        }
+
         #[test]
         fn a_bound_is_not_below_the_percentile_and_at_most_a_quarter_above(
             mut waits in prop::collection::vec(32..1_000_000_000u64, 1..100),

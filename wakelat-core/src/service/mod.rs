@@ -1,0 +1,7 @@
+//! What a service that measures all the time knows (`wakelat serve`): the totals of each cgroup since it began, those of
+//! the last minute, and their exposition as metrics.
+
+pub mod accept;
+pub mod metrics_text;
+pub mod recent;
+pub mod series;

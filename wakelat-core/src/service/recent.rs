@@ -1,0 +1,137 @@
+//! The totals of the last minute.
+
+use std::collections::VecDeque;
+
+use super::series::SeriesTable;
+use crate::{
+    report::{Overhead, ProgramTime, Report},
+    why::counted::summary::{CountedCause, CountedSummary},
+};
+
+/// Length of a slot: ns.
+const SLOT_NS: u64 = 5_000_000_000;
+
+/// Complete slots that are kept.
+const SLOTS: usize = 12;
+
+/// The longest time that [`RecentTotals::last`] covers: ns.
+pub const MAX_LAST_NS: u64 = SLOT_NS * SLOTS as u64;
+
+/// The waits of a slot, and the report of everything since the start at its beginning.
+struct RecentSlot {
+    waits: SeriesTable,
+    begin: Report,
+}
+
+/// The totals of the last minute, in slots of five seconds.
+pub struct RecentTotals {
+    max_series: usize,
+    /// Oldest first; the last one is not complete.
+    slots: VecDeque<RecentSlot>,
+}
+
+impl RecentTotals {
+    /// No time has passed yet. Each slot has at most `max_series` series.
+    pub fn new(max_series: usize) -> Self {
+        let first = RecentSlot { waits: SeriesTable::new(max_series), begin: Report::default() };
+        Self { max_series, slots: VecDeque::from([first]) }
+    }
+
+    /// Adds waits; the report that covers them follows.
+    pub fn add(&mut self, summary: &CountedSummary, now_s: u64) {
+        if let Some(slot) = self.slots.back_mut() {
+            slot.waits.add(summary, now_s);
+        }
+    }
+
+    /// Everything since the start is in `report`: begins a new slot if the current one is complete.
+    pub fn covered(&mut self, report: &Report) {
+        let is_complete =
+            self.slots.back().is_none_or(|slot| report.duration_ns.saturating_sub(slot.begin.duration_ns) >= SLOT_NS);
+        if is_complete {
+            let begin = Report { groups: Vec::new(), ..report.clone() };
+            self.slots.push_back(RecentSlot { waits: SeriesTable::new(self.max_series), begin });
+            while self.slots.len() > SLOTS + 1 {
+                self.slots.pop_front();
+            }
+        }
+    }
+
+    /// The causes and the report of the last `last_ns`, rounded up to whole slots, or of all slots if they are shorter.
+    /// `latest` covers everything since the start until now.
+    pub fn last(&self, last_ns: u64, latest: &Report, not_separated: &[CountedCause]) -> (CountedSummary, Report) {
+        let from_ns = latest.duration_ns.saturating_sub(last_ns);
+        let first = self.slots.iter().rposition(|slot| slot.begin.duration_ns <= from_ns).unwrap_or(0);
+        let mut waits = SeriesTable::new(self.max_series);
+        for slot in self.slots.range(first..) {
+            waits.add(&slot.waits.summary(&[]), 0);
+        }
+        let begin = self.slots.get(first).map(|slot| slot.begin.clone()).unwrap_or_default();
+        (waits.summary(not_separated), difference(latest, &begin))
+    }
+}
+
+/// The report of the time between two instants, both of whose reports cover everything since the start.
+fn difference(latest: &Report, begin: &Report) -> Report {
+    let mut report = Report { groups: Vec::new(), ..latest.clone() };
+    report.start_unix_ns += begin.duration_ns;
+    report.duration_ns -= begin.duration_ns;
+    report.reader_waited_ns = latest.reader_waited_ns.map(|ns| ns.saturating_sub(begin.reader_waited_ns.unwrap_or(0)));
+    let before = &begin.coverage;
+    report.coverage.switch_ins =
+        latest.coverage.switch_ins.map(|terms| terms.since(&before.switch_ins.unwrap_or_default()));
+    report.coverage.missed = latest.coverage.missed.map(|missed| missed - before.missed.unwrap_or(0));
+    report.overhead = latest.overhead.map(|cost| {
+        let none = ProgramTime { ns: 0, switches: 0, timed_runs: 0 };
+        let before = begin.overhead.unwrap_or(Overhead { cpus: cost.cpus, tool_ns: 0, programs: none });
+        Overhead {
+            cpus: cost.cpus,
+            tool_ns: cost.tool_ns - before.tool_ns,
+            programs: ProgramTime {
+                ns: cost.programs.ns - before.programs.ns,
+                switches: cost.programs.switches - before.programs.switches,
+                timed_runs: cost.programs.timed_runs - before.programs.timed_runs,
+            },
+        }
+    });
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{report::SwitchInTerms, why::counted::summary::testing::one_neighbour};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn at(second: u64) -> Report {
+        let mut report = Report { duration_ns: second * SECOND, start_unix_ns: 7, ..Report::default() };
+        report.coverage.switch_ins = Some(SwitchInTerms { seen: 10 * second, ..SwitchInTerms::default() });
+        report
+    }
+
+    #[test]
+    fn the_last_seconds_are_those_slots_and_no_others() {
+        let mut recent = RecentTotals::new(10);
+        let each = one_neighbour().all.waits;
+        for second in 1..=200 {
+            recent.add(&one_neighbour(), second);
+            recent.covered(&at(second));
+        }
+        for (asked_s, covered_s) in [(1, 5), (5, 5), (6, 10), (30, 30), (60, 60), (999, 60)] {
+            let (summary, report) = recent.last(asked_s * SECOND, &at(200), &[]);
+            assert_eq!((summary.all.waits, report.duration_ns), (covered_s * each, covered_s * SECOND));
+            assert_eq!(report.start_unix_ns, 7 + (200 - covered_s) * SECOND);
+            assert_eq!(report.coverage.switch_ins.map(|terms| terms.seen), Some(10 * covered_s));
+        }
+    }
+
+    #[test]
+    fn at_the_beginning_all_there_is_is_covered() {
+        let mut recent = RecentTotals::new(10);
+        recent.add(&one_neighbour(), 1);
+        recent.covered(&at(1));
+        let (summary, report) = recent.last(30 * SECOND, &at(1), &[]);
+        assert_eq!((summary.all.waits, report.duration_ns), (one_neighbour().all.waits, SECOND));
+    }
+}

@@ -1,0 +1,313 @@
+//! The totals of a bounded number of groups.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    hash::{BuildHasher as _, RandomState},
+};
+
+use crate::why::counted::{
+    CauseGroups, CauseTime, GroupTotal,
+    summary::{CauseShares, CountedCause, CountedSummary, GroupCauses, PairCauses},
+};
+
+/// How long a group without waits keeps its series after its cgroup was removed: seconds. Several scrapes of any usual
+/// interval see its last value.
+const KEPT_AFTER_LAST_WAIT_S: u64 = 300;
+
+/// Pairs of groups whose time is kept.
+const MAX_PAIRS: usize = 4_096;
+
+/// Names of merged groups that are told apart, to count them.
+const MAX_MERGED_NAMES: usize = 65_536;
+
+/// Length of a slot of [`SlidingMaximum`]: seconds.
+const SLOT_S: u64 = 10;
+
+/// The maximum of the last 60 to 70 seconds. It does not depend on who reads it, and how often.
+#[derive(Clone, Copy, Debug, Default)]
+struct SlidingMaximum {
+    slots: [u64; 7],
+    /// The number of the newest slot since the start of time.
+    newest: u64,
+}
+
+impl SlidingMaximum {
+    fn advance(&mut self, now_s: u64) {
+        let newest = self.newest.max(now_s / SLOT_S);
+        let slots = self.slots.len() as u64;
+        for slot in (self.newest + 1..=newest).rev().take(self.slots.len()) {
+            self.slots[(slot % slots) as usize] = 0;
+        }
+        self.newest = newest;
+    }
+
+    fn record(&mut self, value: u64, now_s: u64) {
+        self.advance(now_s);
+        let slot = &mut self.slots[(self.newest % 7) as usize];
+        *slot = value.max(*slot);
+    }
+
+    fn at(mut self, now_s: u64) -> u64 {
+        self.advance(now_s);
+        self.slots.into_iter().max().unwrap_or(0)
+    }
+}
+
+/// The waits of a group and their causes, since its series began.
+#[derive(Clone, Debug, Default)]
+pub struct WaitSeries {
+    total: GroupTotal,
+    causes: [CauseTime; CountedCause::ALL.len()],
+    maximum: SlidingMaximum,
+    last_wait_s: u64,
+}
+
+impl WaitSeries {
+    fn add(&mut self, total: &GroupTotal, causes: &CauseShares, now_s: u64) {
+        self.total.merge(total);
+        causes.iter().for_each(|(cause, time)| self.causes[*cause as usize].merge(time));
+        self.maximum.record(total.max_ns, now_s);
+        self.last_wait_s = now_s;
+    }
+
+    /// The waits.
+    pub fn total(&self) -> &GroupTotal {
+        &self.total
+    }
+
+    /// The causes that have had time, in the order of [`CountedCause::ALL`]. Their times add up to the waits.
+    pub fn causes(&self) -> impl Iterator<Item = (CountedCause, CauseTime)> {
+        CountedCause::ALL.into_iter().zip(self.causes).filter(|(_, time)| time.ns > 0)
+    }
+
+    /// The longest wait that ended in the 60 to 70 seconds before `now_s`: ns; 0 for none.
+    pub fn recent_max_ns(&self, now_s: u64) -> u64 {
+        self.maximum.at(now_s)
+    }
+
+    fn shares(&self) -> CauseShares {
+        let mut causes: CauseShares = self.causes().collect();
+        causes.sort_by_key(|(cause, time)| (std::cmp::Reverse(time.ns), *cause));
+        causes
+    }
+}
+
+/// Series by the name of their group, at most a given number, and one for all other groups.
+#[derive(Clone, Debug)]
+pub struct SeriesTable {
+    max_series: usize,
+    series: BTreeMap<String, WaitSeries>,
+    /// Groups beyond the limit, and those for which the kernel's table had no room.
+    other: WaitSeries,
+    /// Hashes of the names of the groups in `other`.
+    merged: HashSet<u64>,
+    hasher: RandomState,
+    all: WaitSeries,
+    pairs: BTreeMap<(String, String, CountedCause), CauseTime>,
+    pairs_lost: u64,
+}
+
+impl SeriesTable {
+    /// An empty table with at most `max_series` series.
+    pub fn new(max_series: usize) -> Self {
+        Self {
+            max_series,
+            series: BTreeMap::new(),
+            other: WaitSeries::default(),
+            merged: HashSet::new(),
+            hasher: RandomState::new(),
+            all: WaitSeries::default(),
+            pairs: BTreeMap::new(),
+            pairs_lost: 0,
+        }
+    }
+
+    /// Adds waits that ended until `now_s`, seconds of any clock that does not go back.
+    pub fn add(&mut self, summary: &CountedSummary, now_s: u64) {
+        for group in &summary.groups {
+            let series = match &group.name {
+                None => &mut self.other,
+                Some(name) if self.series.contains_key(name) || self.series.len() < self.max_series => {
+                    self.series.entry(name.clone()).or_default()
+                }
+                Some(name) => {
+                    if self.merged.len() < MAX_MERGED_NAMES {
+                        self.merged.insert(self.hasher.hash_one(name));
+                    }
+                    &mut self.other
+                }
+            };
+            series.add(&group.total, &group.causes, now_s);
+        }
+        if summary.all.waits > 0 {
+            self.all.add(&summary.all, &summary.causes, now_s);
+        }
+        self.pairs_lost += summary.pairs_lost;
+        for PairCauses { waiting, running, cause, time } in &summary.pairs {
+            let key = (waiting.clone(), running.clone(), *cause);
+            if self.pairs.len() < MAX_PAIRS || self.pairs.contains_key(&key) {
+                self.pairs.entry(key).or_default().merge(time);
+            } else {
+                self.pairs_lost += time.waits;
+            }
+        }
+    }
+
+    /// Ends the series of groups that have had no wait for five minutes, unless their cgroup `exists`: it may have waits
+    /// again. The totals of all groups together keep their waits.
+    pub fn end_vanished(&mut self, now_s: u64, exists: impl Fn(&str) -> bool) {
+        let is_old = |series: &WaitSeries| now_s.saturating_sub(series.last_wait_s) >= KEPT_AFTER_LAST_WAIT_S;
+        let before = self.series.len();
+        self.series.retain(|name, series| !is_old(series) || exists(name));
+        if self.series.len() < before {
+            let series = &self.series;
+            self.pairs.retain(|(waiting, ..), _| series.contains_key(waiting));
+        }
+    }
+
+    /// The series, by the name of their group.
+    pub fn series(&self) -> impl Iterator<Item = (&str, &WaitSeries)> {
+        self.series.iter().map(|(name, series)| (name.as_str(), series))
+    }
+
+    /// The waits of all groups without a series of their own; `None` if there were none.
+    pub fn other(&self) -> Option<&WaitSeries> {
+        (self.other.total.waits > 0).then_some(&self.other)
+    }
+
+    /// The waits of all groups, also of those whose series have ended.
+    pub fn all(&self) -> &WaitSeries {
+        &self.all
+    }
+
+    /// The number of series, without the one for all other groups.
+    pub fn len(&self) -> usize {
+        self.series.len()
+    }
+
+    /// Whether no group has a series.
+    pub fn is_empty(&self) -> bool {
+        self.series.is_empty()
+    }
+
+    /// The limit of [`Self::len`].
+    pub fn max_series(&self) -> usize {
+        self.max_series
+    }
+
+    /// The number of groups beyond the limit so far, up to 65,536.
+    pub fn merged_groups(&self) -> u64 {
+        self.merged.len() as u64
+    }
+
+    /// Parts of waits whose pair of groups had no room.
+    pub fn pairs_lost(&self) -> u64 {
+        self.pairs_lost
+    }
+
+    /// The causes by cgroup, the one with the most waiting time first. `not_separated` are the causes that this kernel does
+    /// not count.
+    pub fn summary(&self, not_separated: &[CountedCause]) -> CountedSummary {
+        let group = |name: Option<&String>, series: &WaitSeries| GroupCauses {
+            name: name.cloned(),
+            total: series.total.clone(),
+            causes: series.shares(),
+        };
+        let mut groups: Vec<GroupCauses> = self.series.iter().map(|(name, series)| group(Some(name), series)).collect();
+        groups.sort_by_key(|group| std::cmp::Reverse(group.total.sum_ns));
+        groups.extend(self.other().map(|other| group(None, other)));
+        let mut pairs: Vec<PairCauses> = self
+            .pairs
+            .iter()
+            .map(|((waiting, running, cause), time)| PairCauses {
+                waiting: waiting.clone(),
+                running: running.clone(),
+                cause: *cause,
+                time: *time,
+            })
+            .collect();
+        pairs.sort_by_key(|pair| std::cmp::Reverse(pair.time.ns));
+        CountedSummary {
+            by: CauseGroups::Cgroups,
+            all: self.all.total.clone(),
+            causes: self.all.shares(),
+            groups,
+            groups_merged: self.merged_groups(),
+            pairs,
+            pairs_lost: self.pairs_lost,
+            not_separated: not_separated.to_vec(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::why::counted::summary::testing::one_neighbour;
+
+    fn named(name: &str) -> CountedSummary {
+        let mut summary = one_neighbour();
+        summary.groups.truncate(1);
+        summary.pairs.clear();
+        summary.groups[0].name = Some(name.to_owned());
+        let GroupCauses { total, causes, .. } = summary.groups[0].clone();
+        CountedSummary { all: total, causes, ..summary }
+    }
+
+    /// The sum over all series and the rest.
+    fn waits(table: &SeriesTable) -> u64 {
+        table.series().map(|(_, series)| series).chain(table.other()).map(|series| series.total().waits).sum()
+    }
+
+    #[test]
+    fn what_is_added_twice_counts_twice_and_keeps_its_causes() {
+        let once = one_neighbour();
+        let mut table = SeriesTable::new(10);
+        table.add(&once, 1);
+        assert_eq!(table.summary(&once.not_separated), once);
+        table.add(&once, 2);
+        let twice = table.summary(&[]);
+        assert_eq!((twice.all.waits, twice.all.sum_ns), (2 * once.all.waits, 2 * once.all.sum_ns));
+        assert_eq!(twice.all.max_ns, once.all.max_ns);
+        for group in &twice.groups {
+            assert_eq!(group.causes.iter().map(|(_, time)| time.ns).sum::<u128>(), group.total.sum_ns);
+        }
+        assert_eq!(twice.pairs[0].time.ns, 2 * once.pairs[0].time.ns);
+    }
+
+    #[test]
+    fn groups_beyond_the_limit_are_one_with_their_number() {
+        let mut table = SeriesTable::new(2);
+        for name in ["/a", "/b", "/c", "/d", "/c", "/a"] {
+            table.add(&named(name), 1);
+        }
+        assert_eq!((table.len(), table.merged_groups()), (2, 2));
+        assert_eq!(table.other().map(|other| other.total().waits), Some(3 * named("/a").all.waits));
+        assert_eq!(waits(&table), table.all().total().waits);
+    }
+
+    #[test]
+    fn a_removed_group_keeps_its_series_for_five_minutes_and_an_idle_one_for_ever() {
+        let mut table = SeriesTable::new(1);
+        table.add(&named("/job"), 100);
+        table.end_vanished(399, |_| false);
+        assert_eq!(table.len(), 1);
+        table.end_vanished(400, |_| true);
+        assert_eq!(table.len(), 1);
+        table.end_vanished(400, |_| false);
+        assert_eq!(table.len(), 0);
+        // All waits are still counted, and the next group has room.
+        assert_eq!(table.all().total().waits, named("/job").all.waits);
+        table.add(&named("/next"), 401);
+        assert_eq!((table.len(), table.merged_groups()), (1, 0));
+    }
+
+    #[test]
+    fn a_maximum_lasts_for_a_minute() {
+        let mut maximum = SlidingMaximum::default();
+        maximum.record(7, 1_000);
+        maximum.record(3, 1_030);
+        assert_eq!([1_030, 1_060, 1_069, 1_070, 1_099, 1_100].map(|now_s| maximum.at(now_s)), [7, 7, 7, 3, 3, 0]);
+        assert_eq!(maximum.at(u64::MAX), 0);
+    }
+}

@@ -1,0 +1,116 @@
+//! `serve`: measures all the time, and answers requests for metrics and causes over HTTP.
+//!
+//! One thread does everything. Each second, it reads the kernel's tables and adds their contents to the totals
+//! ([`totals`]). Requests only read the totals, so none of them reads a table or changes anything. They are tasks on the
+//! same event loop ([`connections`]), and the metrics are rendered at most once between two readings: a client that asks
+//! without pause cannot delay the readings by more than that.
+
+mod connections;
+mod listener;
+mod query;
+mod routes;
+mod totals;
+
+use std::{
+    cell::RefCell,
+    io::{self, Write},
+    path::PathBuf,
+    rc::Rc,
+};
+
+use anyhow::Result;
+
+use self::{listener::ServiceSocket, routes::Routes, totals::Totals};
+use super::measurement::prepare;
+use crate::{
+    collect::Collector,
+    config::ServeConfig,
+    session::{self, StopReason, View},
+    status::status,
+};
+use wakelat_core::{
+    aggregate::key::Names,
+    report::Report,
+    why::counted::{
+        CauseGroups, CauseTotals,
+        summary::{CountedCause, GroupNames},
+    },
+};
+
+/// Measures until a signal ends the service.
+///
+/// # Errors
+/// If it cannot listen at its address, and errors of [`session::run`].
+pub fn serve(config: &ServeConfig) -> Result<StopReason> {
+    let listener = ServiceSocket::bind(&config.listen)?;
+    let environment = prepare(&config.measurement)?;
+    if config.listen.is_remote() {
+        status(format_args!(
+            "warning: other machines can reach `{}`, without encryption or a password; a reverse proxy can add both",
+            config.listen
+        ));
+    }
+    let mut view = ServiceView {
+        listener: Some(listener),
+        cgroup_mount: environment.cgroup_mount.clone(),
+        totals: Rc::new(RefCell::new(Totals::new(config.max_series))),
+    };
+    session::run(&config.measurement, &environment, &mut view)
+}
+
+/// Adds each second's waits to the totals.
+struct ServiceView {
+    /// Until the programs measure.
+    listener: Option<ServiceSocket>,
+    cgroup_mount: Option<PathBuf>,
+    totals: Rc<RefCell<Totals>>,
+}
+
+impl View for ServiceView {
+    fn shows_causes(&self) -> Option<CauseGroups> {
+        Some(CauseGroups::Cgroups)
+    }
+
+    fn is_cumulative(&self) -> bool {
+        true
+    }
+
+    fn accepts_connections(&self) -> bool {
+        true
+    }
+
+    fn loaded(&mut self, collector: &mut Collector) {
+        let clocks = collector.cause_clocks();
+        let counted = [
+            (clocks.interrupts, CountedCause::Interrupts),
+            (clocks.stolen, CountedCause::Stolen),
+            (clocks.throttling, CountedCause::Throttled),
+        ];
+        let not_separated = counted.into_iter().filter(|(counted, _)| !counted).map(|(_, cause)| cause).collect();
+        self.totals.borrow_mut().set_not_separated(not_separated);
+    }
+
+    /// The programs measure. All privileges but those to read files and to accept connections have been dropped.
+    fn begin(&mut self, _: &mut dyn Write) -> io::Result<()> {
+        if let Some(listener) = self.listener.take() {
+            let address = listener.address.clone();
+            connections::spawn(listener, Routes::new(Rc::clone(&self.totals)))?;
+            status(format_args!("listening on {address}"));
+        }
+        Ok(())
+    }
+
+    fn causes(&mut self, causes: &CauseTotals, names: &dyn Names) {
+        let groups = GroupNames { by: CauseGroups::Cgroups, names };
+        self.totals.borrow_mut().add(&causes.summary(&groups, usize::MAX, &[]));
+    }
+
+    fn report(&mut self, report: &Report, _: &mut dyn Write) -> io::Result<()> {
+        let exists = |cgroup: &str| {
+            let relative = cgroup.trim_start_matches('/');
+            self.cgroup_mount.as_ref().is_some_and(|mount| mount.join(relative).is_dir())
+        };
+        self.totals.borrow_mut().covered(report, exists);
+        Ok(())
+    }
+}

@@ -1,0 +1,81 @@
+//! The service that measures all the time.
+
+use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
+
+use super::Config;
+
+/// Where the service listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// A TCP port.
+    Tcp(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl ListenAddress {
+    /// Whether other machines may reach it.
+    pub fn is_remote(&self) -> bool {
+        matches!(self, Self::Tcp(address) if !address.ip().is_loopback())
+    }
+}
+
+impl FromStr for ListenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            let is_file = !path.is_empty() && !path.ends_with('/');
+            return if is_file { Ok(Self::Unix(path.into())) } else { Err("expected a path after `unix:`".to_owned()) };
+        }
+        let address = text.parse().map(Self::Tcp);
+        address.map_err(|_| {
+            format!(
+                "`{text}` is not an address; expected ADDRESS:PORT, such as 127.0.0.1:9779 or [::1]:9779, or unix:PATH"
+            )
+        })
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// The service that measures all the time.
+#[derive(Clone, Debug)]
+pub struct ServeConfig {
+    /// What is measured.
+    pub measurement: Config,
+    /// Where the service listens.
+    pub listen: ListenAddress,
+    /// Maximum number of cgroups with series of their own.
+    pub max_series: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_ports_or_paths() {
+        for (text, remote) in [
+            ("127.0.0.1:9779", false),
+            ("[::1]:9779", false),
+            ("0.0.0.0:80", true),
+            ("[::]:80", true),
+            ("192.168.0.1:1", true),
+            ("unix:/run/wakelat.sock", false),
+        ] {
+            let address: ListenAddress = text.parse().unwrap();
+            assert_eq!((address.to_string(), address.is_remote()), (text.to_owned(), remote));
+        }
+        for text in ["", "9779", "localhost:9779", "127.0.0.1", "127.0.0.1:99999", "unix:", "unix:/run/"] {
+            assert!(text.parse::<ListenAddress>().is_err(), "{text}");
+        }
+    }
+}
