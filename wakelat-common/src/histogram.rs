@@ -1,7 +1,10 @@
 //! The histogram of one class on one CPU, in which the programs count waits if single waits are not
 //! needed.
 
-use crate::{Sample, bucket::BUCKETS};
+use crate::{
+    Sample,
+    bucket::{self, BUCKETS},
+};
 
 /// Number of [`Histogram::buckets`]: the next power of two above [`BUCKETS`], so that a mask keeps an
 /// index within bounds. The last buckets stay empty.
@@ -23,7 +26,7 @@ pub const fn slot(class: crate::Class, half: u32) -> u32 {
 /// index within bounds.
 pub const WORST: usize = 4;
 
-/// Waits: exact count, sum and minimum, the number in each [bucket](crate::bucket), and the longest ones in full.
+/// Waits: exact count, sum and minimum, the number in each [`bucket`], and the longest ones in full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Histogram {
@@ -48,17 +51,17 @@ impl Histogram {
     pub const EMPTY: Self =
         Self { count: 0, sum_ns: 0, min_ns: 0, keep_from_ns: 0, worst: [Sample::NONE; WORST], buckets: [0; SLOTS] };
 
-    /// Adds a wait that is in [bucket](crate::bucket) `index`. Calls `sample` for all that is known about it if it is one of the
-    /// longest so far. Among equally long waits the first ones are kept.
+    /// Adds a wait. Calls `sample` for all that is known about it if it is one of the longest so far.
+    /// Among equally long waits the first ones are kept.
     #[inline(always)]
-    pub fn record(&mut self, index: usize, latency_ns: u64, sample: impl FnOnce() -> Sample) {
+    pub fn record(&mut self, latency_ns: u64, sample: impl FnOnce() -> Sample) {
         let before = self.count;
         if before == 0 || latency_ns < self.min_ns {
             self.min_ns = latency_ns;
         }
         self.count = before + 1;
         self.sum_ns += latency_ns;
-        self.buckets[index & (SLOTS - 1)] += 1;
+        self.buckets[bucket::index(latency_ns) & (SLOTS - 1)] += 1;
         // Last: the verifier follows what comes after a branch once for each way through it.
         if latency_ns >= self.keep_from_ns {
             self.keep(before, sample());
@@ -105,7 +108,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Class, bucket};
+    use crate::Class;
 
     #[test]
     fn every_class_has_a_histogram_in_each_half() {
@@ -118,7 +121,7 @@ mod tests {
         fn count_sum_minimum_and_the_longest_are_exact(values in prop::collection::vec(0..u64::MAX / 128, 1..100)) {
             let mut histogram = Histogram::EMPTY;
             for (at, value) in values.iter().enumerate() {
-                histogram.record(bucket::index(*value), *value, || Sample { cpu: 3, latency_ns: *value, at_ns: at as u64, ..Sample::NONE });
+                histogram.record(*value, || Sample { cpu: 3, latency_ns: *value, at_ns: at as u64, ..Sample::NONE });
             }
             let mut longest: Vec<(u64, u64)> = values.iter().copied().zip(0..).collect();
             // Among equally long waits the first ones are kept.

@@ -44,5 +44,5 @@ pub fn record<T: TaskFields>(class: Class, latency_ns: u64, task: T, sample: imp
     let Some(histogram) = HISTOGRAMS.get_ptr_mut(slot(class, half)) else { return };
     // SAFETY: the pointer is to this CPU's own entry. No other CPU writes it, and `sched_switch` runs
     // with interrupts off, so no program on this CPU interrupts.
-    unsafe { (*histogram).record(index, latency_ns, sample) };
+    unsafe { (*histogram).record(latency_ns, sample) };
 }

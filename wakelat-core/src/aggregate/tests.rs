@@ -212,7 +212,7 @@ fn waits_without_room_in_the_kernel_are_the_group_other() {
     let mut histogram = Box::new(Histogram::EMPTY);
     for latency_ns in [7, 5_000] {
         let without_room = Wait { latency_ns, tid: 9, ..wait() };
-        histogram.record(bucket::index(latency_ns), latency_ns, || sample(&without_room));
+        histogram.record(latency_ns, || sample(&without_room));
     }
     groups.add_counted(Class::Wakeup, &histogram, histogram.worst().iter().flat_map(decode::wait));
     let report = groups.report(&Paths, None);
