@@ -270,7 +270,7 @@ mod tests {
         let mut counted = Box::new(Counted::EMPTY);
         values.iter().for_each(|value| {
             let sample = || Sample { latency_ns: *value, at_ns: *value, pid: 1, ..Sample::NONE };
-            counted.record(wakelat_common::bucket::index(*value), *value, sample);
+            counted.record(*value, sample);
         });
         Distribution::counted(&counted)
     }
