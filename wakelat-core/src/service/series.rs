@@ -20,6 +20,15 @@ const MAX_PAIRS: usize = 4_096;
 /// Names of merged groups that are told apart, to count them.
 const MAX_MERGED_NAMES: usize = 65_536;
 
+/// The longest name of a series: bytes. A path of a cgroup can have 4 KiB, and is repeated in each of its series.
+const MAX_NAME: usize = 1_024;
+
+/// Whether a group of this name has series of its own: its cgroup was looked up before it was removed, and its path is
+/// not too long.
+fn can_have_series(name: &str) -> bool {
+    !name.starts_with('(') && name.len() <= MAX_NAME
+}
+
 /// Length of a slot of [`SlidingMaximum`]: seconds.
 const SLOT_S: u64 = 10;
 
@@ -97,7 +106,7 @@ impl WaitSeries {
 pub struct SeriesTable {
     max_series: usize,
     series: BTreeMap<String, WaitSeries>,
-    /// Groups beyond the limit, and those for which the kernel's table had no room.
+    /// Groups beyond the limit, those without a name of their own, and those for which the kernel's table had no room.
     other: WaitSeries,
     /// Hashes of the names of the groups in `other`.
     merged: HashSet<u64>,
@@ -127,7 +136,10 @@ impl SeriesTable {
         for group in &summary.groups {
             let series = match &group.name {
                 None => &mut self.other,
-                Some(name) if self.series.contains_key(name) || self.series.len() < self.max_series => {
+                Some(name)
+                    if self.series.contains_key(name)
+                        || self.series.len() < self.max_series && can_have_series(name) =>
+                {
                     self.series.entry(name.clone()).or_default()
                 }
                 Some(name) => {
@@ -195,7 +207,7 @@ impl SeriesTable {
         self.max_series
     }
 
-    /// The number of groups beyond the limit so far, up to 65,536.
+    /// The number of groups without series of their own so far, up to 65,536.
     pub fn merged_groups(&self) -> u64 {
         self.merged.len() as u64
     }
@@ -283,6 +295,17 @@ mod tests {
         }
         assert_eq!((table.len(), table.merged_groups()), (2, 2));
         assert_eq!(table.other().map(|other| other.total().waits), Some(3 * named("/a").all.waits));
+        assert_eq!(waits(&table), table.all().total().waits);
+    }
+
+    #[test]
+    fn a_group_without_a_path_or_with_an_endless_one_has_no_series() {
+        let mut table = SeriesTable::new(10);
+        let long = format!("/{}", "x".repeat(MAX_NAME));
+        for name in ["(cgroup 7, gone)", &long, &long[..MAX_NAME]] {
+            table.add(&named(name), 1);
+        }
+        assert_eq!((table.len(), table.merged_groups()), (1, 2));
         assert_eq!(waits(&table), table.all().total().waits);
     }
 
