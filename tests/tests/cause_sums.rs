@@ -1,6 +1,7 @@
 //! The sums of causes that the kernel counts are complete: they are the kernel's own account of each thread, also where
 //! tables and histories end, and `why`'s two modes agree.
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     attached_typed,
@@ -64,7 +65,10 @@ fn renamed(attach: AttachCase, rounds: u64, waiting: &str) -> Value {
     let tid = staged.tid(waiting);
     let before = Account::of(tid);
     let wakelat = counted(attach, &["--tid", &tid.to_string(), "--class", "wakeup,new,preempted", "--by", "comm"]);
+    // The reader would empty the tables each second.
+    wakelat.signal(Signal::SIGSTOP);
     staged.perform();
+    wakelat.signal(Signal::SIGCONT);
     let document = document(wakelat);
     (Account::of(tid) - before).assert_is(accounted(&document), &switch_ins(&document));
     document
