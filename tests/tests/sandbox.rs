@@ -226,8 +226,7 @@ fn no_view_makes_a_call_that_is_refused() -> TestOutcome {
         &["hist", "--attach", "classic", "--max-overhead", "0.5%"],
     ];
     for view in possible(&VIEWS, 4).iter().chain(possible(&more, 1)) {
-        let mut all = view.to_vec();
-        all.extend(["-d", "300ms"]);
+        let all = [*view, &["-d", "300ms"]].concat();
         let ended = Wakelat::start(command(&all)).end();
         assert!(ended.status.success(), "{all:?}: {ended:#?}");
     }
