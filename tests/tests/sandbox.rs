@@ -53,7 +53,7 @@ const VIEWS: [&[&str]; 8] = [
     &["record", "-o", "/dev/null"],
 ];
 
-/// Those of `views` that wakelat does not refuse on this kernel, of which the first `in_kernel` need no ring buffer.
+/// The `views` that wakelat does not refuse on this kernel; the first `in_kernel` of them need no ring buffer.
 fn possible<'a>(views: &'a [&'a [&'a str]], in_kernel: usize) -> &'a [&'a [&'a str]] {
     if machine::ring_buffer_may_sleep() { &views[..in_kernel] } else { views }
 }

@@ -45,7 +45,7 @@ fn write_pages(command: Command, name: &str, directory: &Path) -> io::Result<()>
 fn page(command: Command, name: &str) -> io::Result<Vec<u8>> {
     let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let mut notes = Vec::new();
-    // Headings are in capitals, which changes units: what stands in parentheses becomes a note.
+    // Headings are in capitals, which changes units: text in parentheses becomes a note.
     let command = command.after_help(None::<&str>).mut_args(|arg| {
         let Some((heading, note)) = arg.get_help_heading().and_then(|heading| heading.split_once(" (")) else {
             return arg;

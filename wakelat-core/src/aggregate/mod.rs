@@ -135,8 +135,8 @@ impl Groups {
             .evict_above(self.room, |key, waits| others.entry((key.class(), key.component())).or_default().add(&waits));
     }
 
-    /// Adds the histogram of one class that one CPU aggregated, in the current period; `worst` are its longest waits. All keys
-    /// must satisfy [`Key::is_counted`]. If the programs group waits, these are the ones for which their table
+    /// Adds the histogram of one class that one CPU aggregated in the current period; `worst` are its longest waits.
+    /// All keys must satisfy [`Key::is_counted`]. If the programs group waits, these are the ones for which their table
     /// of groups had no room.
     pub fn add_counted(&mut self, class: Class, histogram: &Histogram, worst: impl Iterator<Item = Wait>) {
         let key = GroupKey::on_cpu(class, histogram.cpu(), &self.keys, self.merged);
@@ -151,8 +151,8 @@ impl Groups {
         self.make_room();
     }
 
-    /// Adds waits that the programs aggregated in the current period for the group of `longest`, the longest of them. All keys must
-    /// satisfy [`Key::is_counted`].
+    /// Adds waits that the programs aggregated in the current period for the group of `longest`, the longest of them.
+    /// All keys must satisfy [`Key::is_counted`].
     pub fn add_element(&mut self, element: &GroupElement, longest: &Wait) {
         let group = self.groups.entry(GroupKey::new(longest, &self.keys, self.merged), WaitStats::default);
         group.add_counted(Distribution::of_element(element), self.period);

@@ -17,7 +17,7 @@ const KEPT_AFTER_LAST_WAIT_S: u64 = 300;
 /// Pairs of groups whose time is kept.
 const MAX_PAIRS: usize = 4_096;
 
-/// Names of merged groups that are told apart, to count them.
+/// Maximum number of merged groups that are counted: the hash of each name is kept.
 const MAX_MERGED_NAMES: usize = 65_536;
 
 /// The longest name of a series: bytes. A path of a cgroup can have 4 KiB, and is repeated in each of its series.

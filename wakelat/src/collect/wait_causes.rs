@@ -6,7 +6,7 @@ use aya::{
     maps::{HashMap, MapData, PerCpuArray, PerCpuValues},
 };
 use wakelat_common::cause_sums::{GroupSums, GroupSumsKey, PairKey, PairSum};
-use wakelat_core::why::counted::CauseTotals;
+use wakelat_core::why::counted::{CauseTotals, summary::CountedCause};
 use wakelat_kernel::btf::CauseClocks;
 
 use super::{Collector, map::take, rcu_grace_period::Quiescent};
@@ -70,8 +70,14 @@ impl Collector {
         self.causes.as_mut().map(|causes| std::mem::take(&mut causes.taken))
     }
 
-    /// What the kernel counts that separates causes.
-    pub fn cause_clocks(&self) -> CauseClocks {
-        self.cause_clocks
+    /// The causes that this kernel does not count, so that their time is part of others.
+    pub fn causes_not_separated(&self) -> Vec<CountedCause> {
+        let CauseClocks { interrupts, stolen, throttling } = self.cause_clocks;
+        let counted = [
+            (interrupts, CountedCause::Interrupts),
+            (stolen, CountedCause::Stolen),
+            (throttling, CountedCause::Throttled),
+        ];
+        counted.into_iter().filter(|(is_counted, _)| !is_counted).map(|(_, cause)| cause).collect()
     }
 }

@@ -77,13 +77,7 @@ impl View for CountedView {
     }
 
     fn loaded(&mut self, collector: &mut Collector) {
-        let clocks = collector.cause_clocks();
-        let counted = [
-            (clocks.interrupts, CountedCause::Interrupts),
-            (clocks.stolen, CountedCause::Stolen),
-            (clocks.throttling, CountedCause::Throttled),
-        ];
-        self.not_separated = counted.into_iter().filter(|(counted, _)| !counted).map(|(_, cause)| cause).collect();
+        self.not_separated = collector.causes_not_separated();
     }
 
     fn causes(&mut self, causes: &CauseTotals, names: &dyn Names) {

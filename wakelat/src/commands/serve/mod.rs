@@ -31,10 +31,7 @@ use crate::{
 use wakelat_core::{
     aggregate::key::Names,
     report::Report,
-    why::counted::{
-        CauseGroups, CauseTotals,
-        summary::{CountedCause, GroupNames},
-    },
+    why::counted::{CauseGroups, CauseTotals, summary::GroupNames},
 };
 
 /// Measures until a signal ends the service.
@@ -80,14 +77,7 @@ impl View for ServiceView {
     }
 
     fn loaded(&mut self, collector: &mut Collector) {
-        let clocks = collector.cause_clocks();
-        let counted = [
-            (clocks.interrupts, CountedCause::Interrupts),
-            (clocks.stolen, CountedCause::Stolen),
-            (clocks.throttling, CountedCause::Throttled),
-        ];
-        let not_separated = counted.into_iter().filter(|(counted, _)| !counted).map(|(_, cause)| cause).collect();
-        self.totals.borrow_mut().set_not_separated(not_separated);
+        self.totals.borrow_mut().set_not_separated(collector.causes_not_separated());
     }
 
     /// The programs measure. All privileges but those to read files and to accept connections have been dropped.

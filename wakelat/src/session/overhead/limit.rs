@@ -26,9 +26,10 @@
 //!    stop until the bucket holds the cost of the next period, and a random amount more.
 //! 4. The kernel also calls the programs in a pause. If these calls take more than half of what flows in,
 //!    pauses are long ([`DETACHED_NS`]), and the programs are detached for them.
-//! 5. One task in 2^shift is sampled, if tasks can be sampled. If measuring has cost more per time than flows in, the shift rises at
-//!    once by the binary logarithm of the excess, rounded up, to at most `MAX_SHIFT`. It falls by one after
-//!    `CALM_PERIODS` cheap periods in a row.
+//! 5. One task in 2^shift is sampled; with the run queue's clock, and if the kernel aggregates, every task.
+//!    If measuring has cost more per time than flows in, the shift rises at once by the binary logarithm of
+//!    the excess, rounded up, to at most `MAX_SHIFT`. It falls by one after `CALM_PERIODS` cheap periods in
+//!    a row.
 //! 6. Waits of sampled tasks get a weight for what was not measured: 2^shift for the tasks and, after a
 //!    pause, (pause + period) / (period - latency) for the time (`aggregate::estimate`). This is valid because
 //!    neither the length of a period nor the end of a pause depends on what happens in the period.

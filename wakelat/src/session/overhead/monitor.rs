@@ -88,7 +88,8 @@ impl OverheadMonitor {
     }
 
     /// Attaches the programs and enforces a limit of `limit_ppm` millionths of the time of all CPUs, if there
-    /// is one; `samples_tasks`: by sampling tasks before it pauses. If the bucket does not yet cover the cost of detaching them, the run begins with a pause.
+    /// is one: by sampling tasks if `samples_tasks`, and by pauses. If the bucket does not yet cover the cost of
+    /// detaching them, the run begins with a pause.
     ///
     /// # Errors
     /// If the kernel refuses to attach the programs, or to read or write a map.
