@@ -31,6 +31,9 @@ use wakelat_kernel::{Roots, context_switches};
 /// How often to check under a limit whether the programs have used up their run budget, and in a pause what
 /// the calls of the stopped programs cost. Checking takes some 10 µs.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// When to check for the first time. How often the kernel calls the programs is not known before, and the calls of
+/// stopped programs in [`CHECK_INTERVAL`] can cost what a small limit allows in a second.
+const FIRST_CHECK: Duration = Duration::from_millis(10);
 /// Without a limit nothing is due.
 const NEVER: Duration = Duration::from_secs(365 * 86_400);
 
@@ -106,7 +109,7 @@ impl OverheadMonitor {
         log::debug!("attached in {attaching_ns} ns, pause of {pause_ns:?} ns: {limit:?}");
         collector.allow_runs(limit.runs())?;
         let length = Duration::from_nanos(pause_ns.unwrap_or(limit.period_ns()));
-        let (period, period_began_at_ns, check_at) = (Period::FIRST, now.at_ns, Instant::now() + CHECK_INTERVAL);
+        let (period, period_began_at_ns, check_at) = (Period::FIRST, now.at_ns, Instant::now() + FIRST_CHECK);
         let until = Instant::now() + length;
         self.limit_state = Some(LimitState { limit, shift_range: (0, 0), period, period_began_at_ns, until, check_at });
         match pause_ns {
