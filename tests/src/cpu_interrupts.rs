@@ -8,7 +8,14 @@ use crate::{skip::Skip, tracefs};
 /// The event of such a call (include/trace/events/csd.h, since 6.3).
 const EVENT: &str = "events/csd/csd_queue_cpu";
 
-/// For older kernels: the functions that call (kernel/smp.c), and those that patch code (arch/x86/kernel/alternative.c).
+/// The wakeup of one of RCU's threads, which the kernel sends to another CPU with such a call
+/// (`ttwu_queue_wakelist()`, kernel/sched/core.c). Where these threads run is decided by the system: a grace period that
+/// a task waits for may wake them.
+const WAKING: &str = "events/sched/sched_waking";
+const OF_RCU: &str = "comm ~ \"rcu*\"";
+const WAKEUP: &str = "func=sched_ttwu_pending";
+
+/// For older kernels, which show no call for a wakeup: the functions that call (kernel/smp.c), and those that patch code (arch/x86/kernel/alternative.c).
 const FUNCTIONS: [&str; 6] = [
     "smp_call_function_many_cond",
     "smp_call_function_single",
@@ -65,7 +72,8 @@ impl RemoteCalls {
         tracefs::append(&calls.file("trace_clock"), "mono");
         tracefs::append(&calls.file("buffer_size_kb"), BUFFER_KIB);
         if has_event {
-            tracefs::append(&calls.file(&format!("{EVENT}/enable")), "1");
+            tracefs::append(&calls.file(&format!("{WAKING}/filter")), OF_RCU);
+            [EVENT, WAKING].iter().for_each(|event| tracefs::append(&calls.file(&format!("{event}/enable")), "1"));
         } else {
             functions.iter().for_each(|function| tracefs::append(&calls.file("set_ftrace_filter"), function));
             tracefs::append(&calls.file("current_tracer"), "function");
@@ -73,7 +81,7 @@ impl RemoteCalls {
         Ok(calls)
     }
 
-    /// The calls so far.
+    /// The calls so far, except wakeups of RCU's threads.
     ///
     /// # Panics
     /// If one was lost.
@@ -84,7 +92,7 @@ impl RemoteCalls {
         let counts = counts.and_then(|counts| counts.split_whitespace().next()?.split_once('/'));
         let (kept, written) = counts.unwrap_or_else(|| panic!("no counts: {text}"));
         assert_eq!(kept, written, "calls were overwritten");
-        text.lines().filter(|line| !line.starts_with('#')).filter_map(parse).collect()
+        without_wakeups_of_rcu(text.lines().filter(|line| !line.starts_with('#')).filter_map(parse))
     }
 
     fn file(&self, name: &str) -> String {
@@ -95,13 +103,26 @@ impl RemoteCalls {
 impl Drop for RemoteCalls {
     fn drop(&mut self) {
         if tracefs::path(EVENT).exists() {
-            tracefs::append(&self.file(&format!("{EVENT}/enable")), "0");
+            [EVENT, WAKING].iter().for_each(|event| tracefs::append(&self.file(&format!("{event}/enable")), "0"));
         }
         tracefs::append(&self.file("current_tracer"), "nop");
         if let Err(error) = fs::remove_dir(tracefs::path(&self.instance)) {
             eprintln!("could not remove {}: {error}", self.instance);
         }
     }
+}
+
+/// Removes wakeups of RCU's threads: each is an event of [`WAKING`], perhaps followed by the same thread's call.
+fn without_wakeups_of_rcu(events: impl Iterator<Item = RemoteCall>) -> Vec<RemoteCall> {
+    let mut wakes_rcu = HashSet::new();
+    let is_call = |event: &RemoteCall| {
+        if event.function.starts_with("sched_waking: comm=rcu") {
+            wakes_rcu.insert(event.tid);
+            return false;
+        }
+        !(wakes_rcu.remove(&event.tid) && event.function.contains(WAKEUP))
+    };
+    events.filter(is_call).collect()
 }
 
 /// A line as in `  wakelat-123     [001] d..1. 34.000567: text_poke_bp_batch <-text_poke_finish`. `None` for what an
@@ -133,5 +154,15 @@ mod tests {
         assert_eq!(parse(line), Some(RemoteCall { tid: 4_711, at_ns: 35_120_024_120_000, function }));
         assert_eq!(parse(&line.replace(".....", "d.h1.")), None, "the tick");
         assert_eq!(parse("CPU:1 [LOST 3 EVENTS]"), None);
+    }
+
+    #[test]
+    fn only_a_wakeup_of_rcu_is_removed() {
+        let event = |tid, function: &str| RemoteCall { tid, at_ns: 0, function: function.to_owned() };
+        let (waking, wakeup) =
+            ("sched_waking: comm=rcu_preempt pid=15 prio=120 target_cpu=001", "cpu=1 func=sched_ttwu_pending");
+        let events = [event(1, waking), event(2, wakeup), event(1, wakeup), event(1, wakeup), event(3, waking)];
+        let kept = without_wakeups_of_rcu(events.into_iter().chain([event(3, "func=do_sync_core")]));
+        assert_eq!(kept, [event(2, wakeup), event(1, wakeup), event(3, "func=do_sync_core")]);
     }
 }

@@ -188,9 +188,11 @@ fn a_limit_is_held_where_few_tasks_wake_each_other() -> TestOutcome {
     let mine = ["--comm", "wl-*", "--max-overhead"];
     let [used, little] = [limit, LITTLE].map(percent);
     let arguments = [&[&mine[..], &[&used]].concat()[..], &[&mine[..], &[&little]].concat()[..]];
-    let [(used, report), (little, _)] = taken(AttachCase::Btf, &FEW_TASKS, ms(5_000), arguments);
+    let [(used, report), (little, _)] = taken(AttachCase::Btf, &FEW_TASKS, WINDOW_NS + ms(1_000), arguments);
     assert_held(LITTLE, &little);
     let run = assert_held(limit, &used);
+    // Even if the programs are detached in pauses, 0.55 of the limit flows in, and the bucket keeps at most what flows in
+    // in 5.4 of the 11 s.
     assert!(run >= limit / 5.0, "{run} of at most {limit}: hardly anything was measured");
     assert!(report.groups.iter().any(|group| group.count > 0), "some task was sampled");
     Ok(())

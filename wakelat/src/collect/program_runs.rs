@@ -89,8 +89,8 @@ mod tests {
     #[test]
     fn runs_that_no_timed_run_stands_for_yet_count_with_the_mean() {
         let totals = ProgramRunTotals { count: 1_100, measured: times(10, 600, 60_000), stopped: times(5, 400, 4_000) };
-        // 64 ns on average; and three readings of the clock in each of 15 runs.
-        assert_eq!(totals.programs_ns(), 64_000 + 6_400 + 15 * 60);
+        // 64 ns on average, after a beginning of 15 ns; and three readings of the clock in each of 15 runs.
+        assert_eq!(totals.programs_ns(), 1_100 * (64 + 15) + 15 * 60);
         assert_eq!(totals.timed(), 15);
     }
 

@@ -24,8 +24,8 @@
 //!    by themselves, so that the limit holds even if user space is late.
 //! 3. At the end of a period, the next one follows at once if the bucket allows it. Otherwise the programs
 //!    stop until the bucket holds the cost of the next period, and a random amount more.
-//! 4. The kernel also calls the programs in a pause. If these calls take more than half of what flows in,
-//!    pauses are long ([`DETACHED_NS`]), and the programs are detached for them.
+//! 4. The kernel also calls the programs in a pause. If these calls take most of what flows in, pauses
+//!    are long ([`DETACHED_NS`]), and the programs are detached for them.
 //! 5. One task in 2^shift is sampled; with the run queue's clock, and if the kernel aggregates, every task.
 //!    If measuring has cost more per time than flows in, the shift rises at once by the binary logarithm of
 //!    the excess, rounded up, to at most `MAX_SHIFT`. It falls by one after `CALM_PERIODS` cheap periods in
@@ -35,9 +35,9 @@
 //!    neither the length of a period nor the end of a pause depends on what happens in the period.
 //!
 //! In any stretch of time, measuring costs at most what flows in during the stretch and what the bucket held
-//! at its beginning: in 10 s, 7.5 s of the limit, and in a run of at least a second, no more than the run's
-//! length. The rest of the limit is a reserve for what the programs do not time: the beginning of each run until
-//! it reads the clock, which is slow if the processor has to fetch the program first.
+//! at its beginning: in 10 s, 8.5 s of the limit, and in a run of at least a second, no more than the run's
+//! length. The rest of the limit is a reserve for the errors of the prices: the beginning of a run until it reads the
+//! clock is an estimate, and it is slow if the processor has to fetch the program first.
 //!
 //! A small limit needs longer rounds, because detaching and attaching take the same CPU time whatever the
 //! limit: the bucket is then larger and fills more slowly.
@@ -52,12 +52,13 @@ use super::{
 /// What measuring may cost in 10 s, as ns of the limit: what flows in meanwhile, and the capacity of the
 /// bucket.
 const WINDOW_NS: f64 = 1e10;
-const IN_WINDOW_NS: f64 = 7.5e9;
+const IN_WINDOW_NS: f64 = 8.5e9;
 /// Target length of a round (a period and the pause after it): ns. A run of some seconds has several rounds.
 const ROUND_NS: f64 = 6e8;
-/// Target length of a round if the programs are detached for its pause, and maximum otherwise: ns. Longer
-/// rounds than [`ROUND_NS`] are used if attaching and detaching cost so much that shorter ones could not cover
-/// it.
+/// The same if the programs are detached for the pause.
+const DETACHED_ROUND_NS: f64 = 3e9;
+/// The longest target: ns. Rounds are longer if attaching and detaching cost so much that shorter ones could not
+/// cover it.
 const LONGEST_ROUND_NS: f64 = 6e9;
 /// The inflow of a round is at least this multiple of the cost of attaching and detaching, as long as rounds
 /// can still become longer.
@@ -69,14 +70,14 @@ const MARGIN: f64 = 1.2;
 /// The limit holds over the whole run from this time on: ns. Of what it allows until then, a smaller part is used
 /// than later: the programs are not in the caches yet, and what user space does at first is only seen afterwards.
 const FIRST_NS: f64 = 1e9;
-const IN_FIRST: f64 = 0.5;
+const IN_FIRST: f64 = 0.6;
 /// Price of a run before one was timed, and of reading its record: ns each, more than on most machines that are not
 /// emulated.
 const FIRST_PRICE_NS: f64 = 300.0;
 /// New times of this many runs weigh as much as all earlier ones in the price. The price of a run after the programs
 /// have stopped decides whether they are detached for seconds, so it follows more slowly.
 const MANY_RUNS: f64 = 1_000.0;
-const MANY_STOPPED_RUNS: f64 = 20_000.0;
+const MANY_STOPPED_RUNS: f64 = 200_000.0;
 /// Price of a run after the programs have stopped, before one was timed: ns.
 const FIRST_STOPPED_PRICE_NS: f64 = 10.0;
 
@@ -88,10 +89,14 @@ const LONGEST_PERIOD_NS: f64 = 1e9;
 const SHORTEST_PAUSE_NS: f64 = 5e7;
 /// The shortest pause for which programs are detached: ns. Attaching and detaching patch the kernel's code,
 /// with an interrupt to every CPU.
-pub const DETACHED_NS: f64 = 5e9;
+pub const DETACHED_NS: f64 = 2e9;
 /// The programs are detached for pauses if calling the stopped programs takes more than this part of the
 /// inflow, and no longer if it takes less than half of that.
-const DETACH_ABOVE: f64 = 0.5;
+const DETACH_ABOVE: f64 = 0.7;
+
+/// Time that weighs as much as all earlier time in what calling the stopped programs takes: ns. How often tasks switch
+/// varies much from one tenth of a second to the next.
+const SHARE_NS: f64 = 5e8;
 
 /// One task in 8. At this rate, calling the programs costs about as much as what they and the reader do for
 /// the sampled tasks: with fewer tasks, much less would be measured, and little would be saved.
@@ -327,7 +332,9 @@ impl OverheadLimit {
         if attached_ns == 0 {
             return;
         }
-        self.stopped_share = runs as f64 / attached_ns as f64 * self.stopped.ns;
+        let share = runs as f64 / attached_ns as f64 * self.stopped.ns;
+        let weight = if self.stopped_share == 0.0 { 1.0 } else { attached_ns as f64 / (attached_ns as f64 + SHARE_NS) };
+        self.stopped_share += weight * (share - self.stopped_share);
         let above = DETACH_ABOVE * self.inflow_of(self.short_round_ns()) * if self.detaches { 0.5 } else { 1.0 };
         let detaches = self.stopped_share > above;
         if self.detaches && !detaches {
@@ -345,7 +352,7 @@ impl OverheadLimit {
 
     /// Target length of a period and its pause together: ns.
     fn round_ns(&self) -> f64 {
-        if self.detaches { LONGEST_ROUND_NS } else { self.short_round_ns() }
+        if self.detaches { self.long_round_ns() } else { self.short_round_ns() }
     }
 
     /// The same if the programs stay attached.
@@ -353,10 +360,15 @@ impl OverheadLimit {
         (OF_PAUSE * self.price_of_detaching / self.limit).clamp(ROUND_NS, LONGEST_ROUND_NS)
     }
 
+    /// The same if they are detached for the pause.
+    fn long_round_ns(&self) -> f64 {
+        self.short_round_ns().max(DETACHED_ROUND_NS)
+    }
+
     /// ns of CPU time that flow into the bucket per ns.
     fn inflow(&self) -> f64 {
         let is_slow = self.detaches || self.last.at_ns < self.slow_until_ns;
-        self.inflow_of(if is_slow { LONGEST_ROUND_NS } else { self.short_round_ns() })
+        self.inflow_of(if is_slow { self.long_round_ns() } else { self.short_round_ns() })
     }
 
     fn inflow_of(&self, round_ns: f64) -> f64 {

@@ -207,7 +207,7 @@ impl Machine {
 /// Loads of one machine. The cost of a run is drawn once per machine, and varies by a tenth from run to run.
 fn loads() -> impl Strategy<Value = Vec<Load>> {
     let steps = vec((100 * MS..5 * SECOND_NS, 1.0..6.1, 0..50 * MS), 1..12);
-    (2.0..20.0, 20.0..80.0, 30.0..250.0, steps).prop_map(|(stopped_ns, called_ns, sampled_ns, steps)| {
+    (2.0..40.0, 20.0..100.0, 30.0..250.0, steps).prop_map(|(stopped_ns, called_ns, sampled_ns, steps)| {
         let load = |(lasts_ns, runs, late_ns)| Load {
             lasts_ns,
             runs: 10f64.powf(runs),
@@ -245,13 +245,13 @@ proptest! {
         ppm in 4_000..50_000u32, times in 1.6..2.1f64, pause_costs_ns in 0.0..1e6, random: u64,
     ) {
         // This many times the limit, even at one task in eight. The calls of stopped programs take 2/15 of that: at
-        // most 0.28 of the limit, of which 0.68 flow in.
+        // most 0.28 of the limit, of which 0.77 flow in.
         let limit = f64::from(ppm) / 1e6;
         let mut machine = Machine::new(steady(times * limit * 2e9 / 60.0), random);
         let at_end = machine.run(ppm, 60 * SECOND_NS, pause_costs_ns);
         prop_assert_eq!((at_end.sampling_shift(), machine.detached.0), (MAX_SHIFT, 0));
         let share = machine.up_to(60 * SECOND_NS) / limit;
-        prop_assert!((0.5..=0.75).contains(&share), "{share}");
+        prop_assert!((0.5..=0.85).contains(&share), "{share}");
     }
 
     #[test]
@@ -262,7 +262,7 @@ proptest! {
         let mut machine = Machine::new(steady(times * limit * 2e9 / 60.0), random);
         machine.run(ppm, 60 * SECOND_NS, pause_costs_ns);
         prop_assert!(machine.detached.0 > 0);
-        // With rounds of 6 s, 0.36 of the limit flows in.
+        // With rounds of 3 s, 0.55 of the limit flows in.
         let share = machine.up_to(60 * SECOND_NS) / limit;
         prop_assert!((0.15..=0.75).contains(&share), "{share}");
     }
@@ -375,7 +375,7 @@ fn programs_are_detached_only_if_calling_them_would_take_the_limit() {
     let mut machine = expensive_calls();
     machine.run(5_000, 60 * SECOND_NS, 1e6);
     let (pauses, shortest_ns) = machine.detached;
-    assert!((5..=12).contains(&pauses) && shortest_ns >= DETACHED_NS as u64, "{pauses} pauses of {shortest_ns} ns");
+    assert!((10..=25).contains(&pauses) && shortest_ns >= DETACHED_NS as u64, "{pauses} pauses of {shortest_ns} ns");
     assert!(machine.reading.measured > 1_000);
 }
 
