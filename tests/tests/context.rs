@@ -253,7 +253,12 @@ fn beside_removed_cgroups(attach: AttachCase, collect: &str) -> Result<Vec<Value
         let spinners = Spinners::begin(&over, &loops, scope);
         let why = measuring(
             attach,
-            &["why", "--comm", "wl-spinner", "--class", "preempted", "--collect", collect, "--worst", "1000"],
+            // Room for all events, also if the reader gets no CPU meanwhile.
+            &[
+                &["why", "--comm", "wl-spinner", "--class", "preempted"][..],
+                &["--collect", collect, "--worst", "1000", "--ring-size", "128M"],
+            ]
+            .concat(),
         );
         // From here on, a wait for a CPU is seen from its beginning.
         spinners.until_each_has_run();

@@ -73,29 +73,27 @@ fn no_other_cpu_is_interrupted_while_a_window_is_open() -> TestOutcome {
 fn no_other_cpu_is_interrupted_by_the_pauses_of_an_overhead_limit() -> TestOutcome {
     // If the kernel aggregates, each period ends with an RCU grace period, whose kernel threads may be on other CPUs.
     let way = ["--mode", "samples"];
-    // What measuring every wait costs on this machine, as a share of all CPUs' time. A small part of that cannot be kept
-    // without pauses; but if it has no room for the calls of the stopped programs, wakelat detaches them, which
-    // interrupts other CPUs. What other tasks on this machine do decides which part has room.
+    // What measuring every wait costs on this machine, as a share of all CPUs' time. A part of that cannot be kept
+    // without pauses, unless it is large; but if it has no room for the calls of the stopped programs, wakelat detaches
+    // them, which interrupts other CPUs. What other tasks on this machine do decides which part has room.
     let (_, report) = calls_of(AttachCase::Btf, &way)?;
     let all = report.overhead.expect("hist reports its overhead").share(report.duration_ns) * 100.0;
-    let mut detached = Vec::new();
-    let (limit, calls, report) = [3.0, 2.5, 2.0]
-        .into_iter()
-        .find_map(|part| {
-            let limit = format!("{:.3}%", all / part);
-            let measured = calls_of(AttachCase::Btf, &[&way[..], &["--max-overhead", &limit]].concat());
-            let (calls, report) = measured.unwrap_or_else(|skip| panic!("{skip:?} after a first run"));
-            if calls.meanwhile.is_empty() {
-                return Some((limit, calls, report));
-            }
-            detached.push((limit, calls.meanwhile));
-            None
-        })
-        .unwrap_or_else(|| panic!("other CPUs were interrupted with each limit: {detached:?}"));
-    assert_none_in_the_window(&calls);
-    let sampling = report.sampling.expect("there is a limit");
-    println!("  limit {limit}: measured for {} of {} ns", sampling.measured_ns, report.duration_ns);
-    assert!(sampling.measured_ns < report.duration_ns * 9 / 10, "there were no pauses: {sampling:?}");
-    assert!(sampling.measured_ns > 0, "nothing was measured: {sampling:?}");
-    Ok(())
+    let mut others = Vec::new();
+    for part in [2.5, 2.0, 3.0, 1.7, 2.5, 2.0] {
+        let limit = format!("{:.3}%", all / part);
+        let measured = calls_of(AttachCase::Btf, &[&way[..], &["--max-overhead", &limit]].concat());
+        let (calls, report) = measured.unwrap_or_else(|skip| panic!("{skip:?} after a first run"));
+        let sampling = report.sampling.expect("there is a limit");
+        println!("  limit {limit}: measured for {} of {} ns", sampling.measured_ns, report.duration_ns);
+        let has_pauses = sampling.measured_ns < report.duration_ns * 9 / 10;
+        let patches = calls.meanwhile.iter().filter(|call| call.patches_code()).count();
+        if patches > 0 || !has_pauses {
+            others.push((limit, sampling.measured_ns, patches));
+            continue;
+        }
+        assert_none_in_the_window(&calls);
+        assert!(sampling.measured_ns > 0, "nothing was measured: {sampling:?}");
+        return Ok(());
+    }
+    panic!("with each limit, there were no pauses or the programs were detached: {others:?}");
 }

@@ -5,7 +5,10 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::series::{SeriesTable, WaitSeries};
+use super::{
+    constant_labels::{ConstantLabels, escaped},
+    series::{SeriesTable, WaitSeries},
+};
 use crate::{aggregate::container_id::Container, report::Report};
 
 /// A text format.
@@ -43,6 +46,8 @@ pub struct MetricsSnapshot<'a> {
     pub now_s: u64,
     /// The version of wakelat.
     pub version: &'a str,
+    /// Labels that all series have.
+    pub labels: &'a ConstantLabels,
 }
 
 /// The powers of two of ns below which the classic buckets count: 1 µs to 17 s, in steps of four.
@@ -53,7 +58,7 @@ const OTHER: &str = "(other)";
 
 /// Renders all metrics.
 pub fn render(snapshot: &MetricsSnapshot, format: MetricsFormat) -> String {
-    let mut text = MetricsText { out: String::new(), format };
+    let mut text = MetricsText { out: String::new(), format, constant: snapshot.labels.to_string() };
     waits(snapshot, &mut text);
     coverage(snapshot, &mut text);
     cost(snapshot, &mut text);
@@ -85,6 +90,8 @@ enum FamilyKind {
 struct MetricsText {
     out: String,
     format: MetricsFormat,
+    /// The labels that all series have.
+    constant: String,
 }
 
 impl MetricsText {
@@ -106,10 +113,12 @@ impl MetricsText {
 
     /// Adds a sample; `labels` are `name="value"` pairs, separated by commas.
     fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
-        _ = if labels.is_empty() {
-            writeln!(self.out, "{name} {value}")
-        } else {
-            writeln!(self.out, "{name}{{{labels}}} {value}")
+        let constant = &self.constant;
+        _ = match (labels.is_empty(), constant.is_empty()) {
+            (true, true) => writeln!(self.out, "{name} {value}"),
+            (false, true) => writeln!(self.out, "{name}{{{labels}}} {value}"),
+            (true, false) => writeln!(self.out, "{name}{{{constant}}} {value}"),
+            (false, false) => writeln!(self.out, "{name}{{{labels},{constant}}} {value}"),
         };
     }
 
@@ -124,11 +133,6 @@ impl MetricsText {
         self.family(name, FamilyKind::Gauge, help);
         self.sample(name, "", value);
     }
-}
-
-/// The value of a label, escaped.
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// The labels of a cgroup: its path, and the container and the pod that the path names.
@@ -260,6 +264,10 @@ mod tests {
     };
 
     fn text(format: MetricsFormat) -> String {
+        text_with(format, &ConstantLabels::default())
+    }
+
+    fn text_with(format: MetricsFormat, labels: &ConstantLabels) -> String {
         let mut series = SeriesTable::new(10);
         series.add(&one_neighbour(), 1);
         let mut report =
@@ -268,7 +276,19 @@ mod tests {
             Some(SwitchInTerms { seen: 5, measured: 3, filtered: 2, ..SwitchInTerms::default() });
         let programs = ProgramTime { ns: 10_000_000, switches: 5, timed_runs: 1 };
         report.overhead = Some(Overhead { cpus: 2, tool_ns: 10_000_000, programs });
-        render(&MetricsSnapshot { series: &series, report: &report, now_s: 1, version: "1.0" }, format)
+        render(&MetricsSnapshot { series: &series, report: &report, now_s: 1, version: "1.0", labels }, format)
+    }
+
+    #[test]
+    fn every_sample_has_the_constant_labels() {
+        let labels = ConstantLabels::new([("zone".to_owned(), "a".to_owned())].into()).unwrap();
+        let text = text_with(MetricsFormat::OpenMetrics, &labels);
+        let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(samples.iter().all(|sample| sample.contains("zone=\"a\"} ")), "{text}");
+        let without: Vec<String> =
+            samples.iter().map(|sample| sample.replace(",zone=\"a\"", "").replace("{zone=\"a\"}", "")).collect();
+        let plain = self::text(MetricsFormat::OpenMetrics);
+        assert_eq!(without, plain.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! the last minute, and their exposition as metrics.
 
 pub mod accept;
+pub mod constant_labels;
 pub mod metrics_text;
 pub mod recent;
 pub mod series;

@@ -177,6 +177,15 @@ impl SeriesTable {
         }
     }
 
+    /// Ends the series of groups that are not `selected` any more, and allows `max_series` from now on. No other series
+    /// ends, also if there are more of them. The totals of all groups together keep their waits.
+    pub fn select(&mut self, max_series: usize, selected: impl Fn(&str) -> bool) {
+        self.max_series = max_series;
+        self.series.retain(|name, _| selected(name));
+        let series = &self.series;
+        self.pairs.retain(|(waiting, ..), _| series.contains_key(waiting) || !selected(waiting));
+    }
+
     /// The series, by the name of their group.
     pub fn series(&self) -> impl Iterator<Item = (&str, &WaitSeries)> {
         self.series.iter().map(|(name, series)| (name.as_str(), series))
@@ -307,6 +316,18 @@ mod tests {
         }
         assert_eq!((table.len(), table.merged_groups()), (1, 2));
         assert_eq!(waits(&table), table.all().total().waits);
+    }
+
+    #[test]
+    fn a_group_that_is_not_selected_any_more_ends_and_no_other_one() {
+        let mut table = SeriesTable::new(3);
+        ["/a", "/b", "/c"].iter().for_each(|name| table.add(&named(name), 1));
+        table.select(1, |name| name != "/b");
+        assert_eq!(table.series().map(|(name, _)| name).collect::<Vec<_>>(), ["/a", "/c"]);
+        assert_eq!(table.all().total().waits, 3 * named("/a").all.waits);
+        // There are more than allowed: no other one begins.
+        table.add(&named("/d"), 2);
+        assert_eq!((table.len(), table.merged_groups()), (2, 1));
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod output;
 mod recording;
 mod resources;
 mod serve;
+mod serve_settings;
 mod signal_names;
 mod threshold;
 mod timerlat;
@@ -49,7 +50,8 @@ pub use osnoise_tracers::{SourceChoice, TracerConfig, UserThreadConfig, priority
 pub use output::{Colour, OutputConfig};
 pub use recording::WhyRecordedConfig;
 pub use resources::Resources;
-pub use serve::{ListenAddress, ServeConfig};
+pub use serve::{ListenAddress, ServeConfig, ServeFile};
+pub use serve_settings::{CgroupSelection, ServeSettings};
 pub use threshold::{ThresholdAction, ThresholdConfig};
 pub use timerlat::{LiveConfig, OsnoiseConfig, SavedTrace, TimerlatConfig, TracerInput};
 pub use verify::VerifyConfig;

@@ -2,7 +2,9 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
-use super::Config;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use super::{Config, ServeSettings};
 
 /// Where the service listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,15 +48,61 @@ impl fmt::Display for ListenAddress {
     }
 }
 
+impl<'de> Deserialize<'de> for ListenAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl Serialize for ListenAddress {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// The service that measures all the time.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
     /// What is measured.
     pub measurement: Config,
-    /// Where the service listens.
-    pub listen: ListenAddress,
-    /// Maximum number of cgroups with series of their own.
-    pub max_series: usize,
+    /// Everything else.
+    pub settings: ServeSettings,
+    /// The configuration file and the flags that override it, if there is one.
+    pub file: Option<ServeFile>,
+    /// Whether only to check and show the settings.
+    pub check: bool,
+}
+
+/// A configuration file that is read again on SIGHUP.
+#[derive(Clone, Debug)]
+pub struct ServeFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// The flag `--max-series`, if it was given.
+    pub max_series: Option<usize>,
+    /// The flag `--listen`, if it was given.
+    pub listen: Option<ListenAddress>,
+}
+
+impl ServeFile {
+    /// The settings of the file as it is now, overridden by the flags.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or what is wrong with it.
+    pub fn settings(&self) -> Result<ServeSettings, String> {
+        let mut settings = ServeSettings::read(&self.path)?;
+        self.override_by_flags(&mut settings);
+        Ok(settings)
+    }
+
+    fn override_by_flags(&self, settings: &mut ServeSettings) {
+        if let Some(listen) = &self.listen {
+            settings.listen = listen.clone();
+        }
+        if let Some(max_series) = self.max_series {
+            settings.max_series = max_series;
+        }
+    }
 }
 
 #[cfg(test)]

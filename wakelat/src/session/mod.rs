@@ -40,7 +40,7 @@ use self::{
     output::{Output, WriteResult},
     overhead::monitor::{OverheadAction, OverheadMonitor},
     progress::Progress,
-    stop_reason::Signals,
+    stop_reason::{ReloadRequests, Signals},
     threshold_action::ActionRunner,
     window::{WindowReading, Windows},
     window_schedule::{Schedule, WindowBoundary},
@@ -82,7 +82,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     // The tables of causes can be large.
     let is_light = program_settings::reader_is_light(config) && shows_causes.is_none();
     let priority = program_settings::raise_priority(config.resources.rt_priority, is_light)?;
-    let mut signals = Signals::catch()?;
+    let (mut signals, mut reloads) = (Signals::catch(view.reloads())?, ReloadRequests::catch(view.reloads())?);
     let has_cgroups = shows_causes.is_some_and(|groups| groups != CauseGroups::Names);
     if has_cgroups {
         names.prepare(&[Key::Cgroup]);
@@ -94,7 +94,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     let mut overhead = OverheadMonitor::open()?;
     overhead.attach(&mut collector, config.max_overhead_ppm, program_settings::samples_tasks(config))?;
     // Everything that needs a privilege is open. Threads inherit what is left.
-    privileges::drop_unneeded(config, environment, shows_events, view.accepts_connections())?;
+    privileges::drop_unneeded(config, environment, shows_events, view)?;
     let output = OutputWriter::start(output, priority)?;
     // Events count from here on. A planned end of the window is exact even if wakelat is late, because the
     // programs know it.
@@ -138,6 +138,10 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
         tokio::select! {
             biased;
             () = signals.first() => run.stop = Some(StopReason::Signalled),
+            () = reloads.next() => {
+                run.view.reload();
+                continue;
+            }
             // Before the window boundaries: the overhead limit holds even if a boundary is always due.
             () = sleep_until(run.overhead.next_at()), if !schedule.is_over(monotonic_ns()) => {
                 // Reading the records of a period is part of its cost.

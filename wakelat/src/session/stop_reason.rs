@@ -1,7 +1,7 @@
 //! Why a run ends, and the signals that end it.
 
 use std::{
-    future::poll_fn,
+    future::{pending, poll_fn},
     io,
     mem::MaybeUninit,
     ptr,
@@ -43,19 +43,24 @@ const ONE_NS: u64 = 100_000_000;
 const KINDS: [SignalKind; 3] = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
 
 impl Signals {
-    /// Catches the signals from now on.
+    /// Catches the signals from now on; SIGHUP only if the run does not take it as a request to reload
+    /// ([`ReloadRequests`]).
     ///
     /// # Errors
     /// If the kernel refuses to catch a signal.
-    pub fn catch() -> Result<Self> {
-        Self::caught().context("cannot catch signals")
+    pub fn catch(reloads: bool) -> Result<Self> {
+        Self::caught(reloads).context("cannot catch signals")
     }
 
-    fn caught() -> io::Result<Self> {
+    fn caught(reloads: bool) -> io::Result<Self> {
         let first_at_ns = Arc::new(AtomicU64::new(0));
         // The first call finds the vDSO, which takes more than a signal handler may do.
         _ = monotonic_ns();
-        let caught: Vec<SignalKind> = KINDS.into_iter().filter(|kind| !is_ignored(*kind)).collect();
+        let caught: Vec<SignalKind> = KINDS
+            .into_iter()
+            .filter(|kind| !is_ignored(*kind))
+            .filter(|kind| !reloads || *kind != SignalKind::hangup())
+            .collect();
         for kind in caught.iter().map(|kind| kind.as_raw_value()) {
             let first_at_ns = Arc::clone(&first_at_ns);
             // Handled in the signal handler, because the run may be blocked where it notices no signal: in a
@@ -82,6 +87,28 @@ impl Signals {
             if came { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
+    }
+}
+
+/// SIGHUP as a request to read the configuration again.
+pub struct ReloadRequests(Option<Signal>);
+
+impl ReloadRequests {
+    /// Catches SIGHUP from now on if the run `reloads`.
+    ///
+    /// # Errors
+    /// If the kernel refuses to catch it.
+    pub fn catch(reloads: bool) -> Result<Self> {
+        let caught = reloads.then(|| signal(SignalKind::hangup())).transpose();
+        caught.map(Self).context("cannot catch SIGHUP")
+    }
+
+    /// Waits for the next request.
+    pub async fn next(&mut self) {
+        match &mut self.0 {
+            Some(signal) => _ = signal.recv().await,
+            None => pending().await,
+        }
     }
 }
 

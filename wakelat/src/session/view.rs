@@ -1,6 +1,6 @@
 //! The interface between a run and the command that shows its results.
 
-use std::io::Write;
+use std::{io::Write, path::PathBuf};
 
 use crate::collect::{Collector, TimelineSettings};
 use wakelat_core::{
@@ -43,6 +43,19 @@ pub trait View {
     fn accepts_connections(&self) -> bool {
         false
     }
+
+    /// The directory below which the view reads files while it measures, if any.
+    fn reads_below(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// Whether SIGHUP is a request to [`View::reload`] instead of the end of the run.
+    fn reloads(&self) -> bool {
+        false
+    }
+
+    /// Reads the configuration again.
+    fn reload(&mut self) {}
 
     /// Whether the view handles keys and changes of the terminal's size, if there is a terminal.
     fn takes_input(&self) -> bool {

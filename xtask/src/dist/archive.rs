@@ -8,16 +8,17 @@ use std::process::Command;
 use anyhow::Context as _;
 use wakelat_build::workspace;
 
-use super::tree::{ReleaseFiles, run};
+use super::tree::{CONFIGURATION, ReleaseFiles, install_configuration, run};
 use super::write_file;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Writes `wakelat-VERSION-ARCHITECTURE-linux.tar.gz`: one directory with `bin` and `share`.
+/// Writes `wakelat-VERSION-ARCHITECTURE-linux.tar.gz`: one directory with `bin`, `etc`, `lib` and `share`.
 pub fn tarball(release: &ReleaseFiles<'_>, dist: &Path) -> anyhow::Result<PathBuf> {
     let name = format!("wakelat-{VERSION}-{}-linux", release.architecture.name());
     let stage = Stage::new("tarball")?;
     release.install(&stage.0.join(&name))?;
+    install_configuration(&stage.0.join(&name).join("etc"))?;
     let archive = dist.join(format!("{name}.tar.gz"));
     let mut tar = Command::new("tar");
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"]).arg(format!("--mtime=@{}", source_date()?));
@@ -36,6 +37,9 @@ pub fn debian_package(release: &ReleaseFiles<'_>, dist: &Path) -> anyhow::Result
     let stage = Stage::new("deb")?;
     let usr = stage.0.join("usr");
     release.install(&usr)?;
+    install_configuration(&stage.0.join("etc"))?;
+    // dpkg keeps what the administrator has changed.
+    write_file(&stage.0.join("DEBIAN/conffiles"), format!("/etc/{CONFIGURATION}\n").as_bytes())?;
     write_file(&usr.join("share/doc/wakelat/copyright"), COPYRIGHT.as_bytes())?;
     let control = control(architecture, kibibytes(&usr)?);
     write_file(&stage.0.join("DEBIAN/control"), control.as_bytes())?;

@@ -54,6 +54,7 @@ impl ReleaseFiles<'_> {
             let page = page?;
             copy(&page.path(), &format!("share/man/man1/{}", page.file_name().to_string_lossy()))?;
         }
+        copy(&workspace::root().join("packaging/wakelat.service"), "lib/systemd/system/wakelat.service")?;
         for (file, to) in [
             ("wakelat.bash", "share/bash-completion/completions/wakelat"),
             ("wakelat.fish", "share/fish/vendor_completions.d/wakelat.fish"),
@@ -70,6 +71,15 @@ impl ReleaseFiles<'_> {
         }
         Ok(())
     }
+}
+
+/// The configuration file of the service, below `/etc`.
+pub const CONFIGURATION: &str = "wakelat/serve.toml";
+
+/// Copies the configuration file below `etc`, such as `/etc`.
+pub fn install_configuration(etc: &Path) -> anyhow::Result<()> {
+    let content = fs::read(workspace::root().join("packaging/serve.toml")).context("no configuration file")?;
+    write_file(&etc.join(CONFIGURATION), &content)
 }
 
 /// Runs a command that must succeed.

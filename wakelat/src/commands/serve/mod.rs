@@ -9,6 +9,7 @@ mod connections;
 mod listener;
 mod query;
 mod routes;
+mod service_manager;
 mod totals;
 
 use std::{
@@ -20,11 +21,16 @@ use std::{
 
 use anyhow::Result;
 
-use self::{listener::ServiceSocket, routes::Routes, totals::Totals};
+use self::{
+    listener::ServiceSocket,
+    routes::Routes,
+    service_manager::{ServiceManager, ServiceState},
+    totals::Totals,
+};
 use super::measurement::prepare;
 use crate::{
     collect::Collector,
-    config::ServeConfig,
+    config::{ServeConfig, ServeFile, ServeSettings},
     session::{self, StopReason, View},
     status::status,
 };
@@ -39,18 +45,26 @@ use wakelat_core::{
 /// # Errors
 /// If it cannot listen at its address, and errors of [`session::run`].
 pub fn serve(config: &ServeConfig) -> Result<StopReason> {
-    let listener = ServiceSocket::bind(&config.listen)?;
+    if config.check {
+        io::stdout().write_all(config.settings.to_toml().as_bytes())?;
+        return Ok(StopReason::Done);
+    }
+    let manager = ServiceManager::connect()?;
+    let listen = &config.settings.listen;
+    let listener = ServiceSocket::bind(listen)?;
     let environment = prepare(&config.measurement)?;
-    if config.listen.is_remote() {
+    if listen.is_remote() {
         status(format_args!(
             "warning: other machines can reach `{}`, without encryption or a password; a reverse proxy can add both",
-            config.listen
+            listen
         ));
     }
     let mut view = ServiceView {
         listener: Some(listener),
         cgroup_mount: environment.cgroup_mount.clone(),
-        totals: Rc::new(RefCell::new(Totals::new(config.max_series))),
+        totals: Rc::new(RefCell::new(Totals::new(config.settings.clone()))),
+        file: config.file.clone(),
+        manager,
     };
     session::run(&config.measurement, &environment, &mut view)
 }
@@ -61,6 +75,8 @@ struct ServiceView {
     listener: Option<ServiceSocket>,
     cgroup_mount: Option<PathBuf>,
     totals: Rc<RefCell<Totals>>,
+    file: Option<ServeFile>,
+    manager: ServiceManager,
 }
 
 impl View for ServiceView {
@@ -76,6 +92,34 @@ impl View for ServiceView {
         true
     }
 
+    /// The directory of the configuration file: most editors replace a file by another one.
+    fn reads_below(&self) -> Option<PathBuf> {
+        let path = self.file.as_ref()?.path.parent()?;
+        Some(if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() })
+    }
+
+    fn reloads(&self) -> bool {
+        self.file.is_some()
+    }
+
+    fn reload(&mut self) {
+        let Some(file) = &self.file else { return };
+        self.manager.notify(ServiceState::Reloading);
+        match file.settings() {
+            Ok(settings) => {
+                let mut totals = self.totals.borrow_mut();
+                if settings.listen != totals.settings().listen {
+                    status("`listen` changes with the next start");
+                }
+                let listen = totals.settings().listen.clone();
+                totals.apply(ServeSettings { listen, ..settings });
+                status(format_args!("read `{}` again", file.path.display()));
+            }
+            Err(error) => status(format_args!("settings are unchanged: {error}")),
+        }
+        self.manager.notify(ServiceState::Ready);
+    }
+
     fn loaded(&mut self, collector: &mut Collector) {
         self.totals.borrow_mut().set_not_separated(collector.causes_not_separated());
     }
@@ -86,13 +130,14 @@ impl View for ServiceView {
             let address = listener.address.clone();
             connections::spawn(listener, Routes::new(Rc::clone(&self.totals)))?;
             status(format_args!("listening on {address}"));
+            self.manager.notify(ServiceState::Ready);
         }
         Ok(())
     }
 
     fn causes(&mut self, causes: &CauseTotals, names: &dyn Names) {
         let groups = GroupNames { by: CauseGroups::Cgroups, names };
-        self.totals.borrow_mut().add(&causes.summary(&groups, usize::MAX, &[]));
+        self.totals.borrow_mut().add(causes.summary(&groups, usize::MAX, &[]));
     }
 
     fn report(&mut self, report: &Report, _: &mut dyn Write) -> io::Result<()> {
@@ -101,6 +146,11 @@ impl View for ServiceView {
             self.cgroup_mount.as_ref().is_some_and(|mount| mount.join(relative).is_dir())
         };
         self.totals.borrow_mut().covered(report, exists);
+        self.manager.notify(ServiceState::Alive);
         Ok(())
+    }
+
+    fn ended(&mut self) {
+        self.manager.notify(ServiceState::Stopping);
     }
 }

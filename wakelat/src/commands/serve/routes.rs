@@ -100,6 +100,7 @@ impl Routes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ServeSettings;
     use wakelat_core::report::Report;
 
     fn status(routes: &Routes, method: Method, path: &str, accept: &str) -> u16 {
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn each_path_has_its_answer() {
-        let totals = Rc::new(RefCell::new(Totals::new(10)));
+        let totals = Rc::new(RefCell::new(Totals::new(ServeSettings::default())));
         let routes = Routes::new(Rc::clone(&totals));
         let get = |path: &str| status(&routes, Method::GET, path, "");
         let paths = ["/metrics", "/healthz", "/report.json", "/why"];

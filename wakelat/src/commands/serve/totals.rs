@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::config::ServeSettings;
 use bytes::Bytes;
 use wakelat_core::{
     render::Style,
@@ -23,6 +24,7 @@ const VANISHED_EVERY_S: u64 = 60;
 /// The totals of a service since it began.
 pub struct Totals {
     began: Instant,
+    settings: ServeSettings,
     series: SeriesTable,
     recent: RecentTotals,
     /// Covers the same time as `series`; `None` before the first second has passed.
@@ -37,11 +39,12 @@ pub struct Totals {
 
 impl Totals {
     /// Nothing has been measured yet.
-    pub fn new(max_series: usize) -> Self {
+    pub fn new(settings: ServeSettings) -> Self {
         Self {
             began: Instant::now(),
-            series: SeriesTable::new(max_series),
-            recent: RecentTotals::new(max_series),
+            series: SeriesTable::new(settings.max_series),
+            recent: RecentTotals::new(settings.max_series),
+            settings,
             report: None,
             not_separated: Vec::new(),
             looked_for_vanished_at_s: 0,
@@ -55,11 +58,26 @@ impl Totals {
         self.not_separated = causes;
     }
 
-    /// Adds waits; [`Self::covered`] follows.
-    pub fn add(&mut self, summary: &CountedSummary) {
+    /// The current settings.
+    pub fn settings(&self) -> &ServeSettings {
+        &self.settings
+    }
+
+    /// Applies other settings. The series of cgroups that are not selected any more end; no counter goes back.
+    pub fn apply(&mut self, settings: ServeSettings) {
+        self.series.select(settings.max_series, |cgroup| settings.cgroups.selects(cgroup));
+        self.settings = settings;
+        (self.metrics, self.document) = Default::default();
+    }
+
+    /// Adds waits; [`Self::covered`] follows. Cgroups without series of their own are named in `recent` only.
+    pub fn add(&mut self, mut summary: CountedSummary) {
         let now_s = self.now_s();
-        self.series.add(summary, now_s);
-        self.recent.add(summary, now_s);
+        self.recent.add(&summary, now_s);
+        for group in &mut summary.groups {
+            group.name.take_if(|name| !self.settings.cgroups.selects(name));
+        }
+        self.series.add(&summary, now_s);
     }
 
     /// `report` covers everything since the start. Ends the series of cgroups that do not exist any more.
@@ -85,7 +103,8 @@ impl Totals {
         let (report, now_s) = (self.report.as_ref()?, self.now_s());
         let version = env!("CARGO_PKG_VERSION");
         let render = || {
-            let snapshot = MetricsSnapshot { series: &self.series, report, now_s, version };
+            let labels = &self.settings.labels;
+            let snapshot = MetricsSnapshot { series: &self.series, report, now_s, version, labels };
             metrics_text::render(&snapshot, format).into()
         };
         let at = MetricsFormat::ALL.iter().position(|each| *each == format)?;

@@ -1,0 +1,90 @@
+//! Labels that all series have, such as the name of a cluster.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize, de::Error as _};
+
+/// The labels that metrics have by themselves.
+const RESERVED: [&str; 9] = ["cgroup", "container", "pod", "cause", "class", "result", "version", "kernel", "le"];
+
+/// The longest value: bytes. It is repeated in each series.
+const MAX_VALUE: usize = 256;
+
+/// Most labels.
+const MAX_LABELS: usize = 16;
+
+/// The value of a label, escaped.
+pub fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// Labels with the same values in all series, by their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ConstantLabels(BTreeMap<String, String>);
+
+impl ConstantLabels {
+    /// Checks the names and values.
+    ///
+    /// # Errors
+    /// What is wrong with a label.
+    pub fn new(labels: BTreeMap<String, String>) -> Result<Self, String> {
+        if labels.len() > MAX_LABELS {
+            return Err(format!("{} labels; at most {MAX_LABELS} are allowed", labels.len()));
+        }
+        for (name, value) in &labels {
+            let is_name = name
+                .chars()
+                .enumerate()
+                .all(|(at, c)| c == '_' || c.is_ascii_alphabetic() || at > 0 && c.is_ascii_digit());
+            if name.is_empty() || !is_name {
+                return Err(format!("`{name}` is not the name of a label: letters, digits and `_`, not first a digit"));
+            }
+            if name.starts_with("__") || RESERVED.contains(&name.as_str()) {
+                return Err(format!("the label `{name}` is reserved"));
+            }
+            if value.len() > MAX_VALUE {
+                return Err(format!("the value of the label `{name}` is longer than {MAX_VALUE} bytes"));
+            }
+        }
+        Ok(Self(labels))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<'de> Deserialize<'de> for ConstantLabels {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(BTreeMap::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+/// `name="value"` pairs, separated by commas.
+impl fmt::Display for ConstantLabels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (name, value)) in self.0.iter().enumerate() {
+            write!(f, "{}{name}=\"{}\"", if index == 0 { "" } else { "," }, escaped(value))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> Result<ConstantLabels, String> {
+        ConstantLabels::new(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    #[test]
+    fn names_are_those_that_prometheus_allows_and_wakelat_does_not_use() {
+        assert_eq!(labels(&[("zone", "a\"b\n"), ("_c2", "")]).unwrap().to_string(), "_c2=\"\",zone=\"a\\\"b\\n\"");
+        for name in ["", "2a", "a-b", "ä", "__name__", "cgroup", "le"] {
+            assert!(labels(&[(name, "x")]).is_err(), "{name}");
+        }
+        assert!(labels(&[("a", &"x".repeat(257))]).is_err());
+    }
+}

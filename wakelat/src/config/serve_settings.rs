@@ -1,0 +1,161 @@
+//! The settings of the service, as its configuration file has them.
+
+use std::{fs, path::Path};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use wakelat_core::service::constant_labels::ConstantLabels;
+
+use super::{ListenAddress, number};
+
+/// The largest file that is read: bytes.
+const MAX_FILE: u64 = 1 << 20;
+
+/// The settings of the service.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct ServeSettings {
+    /// Where the service listens.
+    pub listen: ListenAddress,
+    /// Maximum number of cgroups with series of their own.
+    #[serde(deserialize_with = "series")]
+    pub max_series: usize,
+    /// The cgroups that may have series of their own.
+    pub cgroups: CgroupSelection,
+    /// Labels that all series have.
+    pub labels: ConstantLabels,
+}
+
+impl Default for ServeSettings {
+    fn default() -> Self {
+        let listen = ListenAddress::Tcp(([127, 0, 0, 1], 9779).into());
+        Self { listen, max_series: 1_000, cgroups: CgroupSelection::default(), labels: ConstantLabels::default() }
+    }
+}
+
+fn series<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let given = u64::deserialize(deserializer)?;
+    number::series(&given.to_string()).map_err(D::Error::custom)
+}
+
+impl ServeSettings {
+    /// Reads the file at `path`. What it does not set has its default.
+    ///
+    /// # Errors
+    /// What is wrong with the file, and where.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let failed = |error: &dyn std::fmt::Display| format!("cannot read `{}`: {error}", path.display());
+        let length = fs::metadata(path).map_err(|error| failed(&error))?.len();
+        if length > MAX_FILE {
+            return Err(failed(&"the file is longer than 1 MiB"));
+        }
+        let text = fs::read_to_string(path).map_err(|error| failed(&error))?;
+        Self::parse(&text).map_err(|error| format!("`{}`, {error}", path.display()))
+    }
+
+    /// Parses the text of a file.
+    fn parse(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+            let message = error.message().trim_end().replace('\n', "; ");
+            format!("line {line}, column {column}: {message}")
+        })
+    }
+
+    /// The text of a file with these settings.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).unwrap_or_else(|error| unreachable!("settings are a TOML document: {error}"))
+    }
+}
+
+/// The cgroups that may have series of their own, by the path below the cgroup mount.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CgroupSelection {
+    /// Only these, unless there are none.
+    include: Vec<CgroupPattern>,
+    /// Not these.
+    exclude: Vec<CgroupPattern>,
+}
+
+impl CgroupSelection {
+    /// Whether the cgroup may have series of its own.
+    pub fn selects(&self, cgroup: &str) -> bool {
+        let matches = |patterns: &[CgroupPattern]| patterns.iter().any(|pattern| pattern.0.matches(cgroup));
+        (self.include.is_empty() || matches(&self.include)) && !matches(&self.exclude)
+    }
+}
+
+/// A shell pattern, in which `*` also matches `/`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CgroupPattern(glob::Pattern);
+
+impl<'de> Deserialize<'de> for CgroupPattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let pattern = glob::Pattern::new(&text);
+        pattern.map(Self).map_err(|error| D::Error::custom(format!("`{text}` is not a shell pattern: {}", error.msg)))
+    }
+}
+
+impl Serialize for CgroupPattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXAMPLE: &str = "\
+listen = \"unix:/run/wakelat/socket\"
+max-series = 50
+
+[cgroups]
+include = [\"/kubepods.slice/*\"]
+exclude = [\"*.scope\"]
+
+[labels]
+cluster = \"a\"
+";
+
+    #[test]
+    fn a_file_has_the_settings_that_are_shown() {
+        let settings = ServeSettings::parse(EXAMPLE).unwrap();
+        assert_eq!(settings.to_toml(), EXAMPLE);
+        assert!(settings.cgroups.selects("/kubepods.slice/a/b"));
+        assert!(!settings.cgroups.selects("/kubepods.slice/a.scope") && !settings.cgroups.selects("/user.slice"));
+        let empty = ServeSettings::parse("").unwrap();
+        assert_eq!(empty, ServeSettings::default());
+        assert!(empty.cgroups.selects("/any"));
+        assert_eq!(ServeSettings::parse(&empty.to_toml()), Ok(empty));
+    }
+
+    #[test]
+    fn every_setting_of_the_packaged_file_can_be_used() {
+        const PACKAGED: &str = include_str!("../../../packaging/serve.toml");
+        assert_eq!(ServeSettings::parse(PACKAGED), Ok(ServeSettings::default()));
+        let is_setting = |line: &&str| line.starts_with(|c: char| c.is_ascii_lowercase() || c == '[');
+        let settings: Vec<&str> =
+            PACKAGED.lines().filter_map(|line| line.strip_prefix('#')).filter(is_setting).collect();
+        let settings = ServeSettings::parse(&settings.join("\n")).unwrap();
+        assert!(settings.cgroups.selects("/system.slice/a.service") && !settings.labels.is_empty(), "{settings:?}");
+    }
+
+    #[test]
+    fn errors_say_where_and_what() {
+        for (text, expected) in [
+            ("max-series = 0", "line 1, column 14: `0` is not accepted; expected a number from 1"),
+            ("\nmax_series = 5", "line 2, column 1: unknown field `max_series`, expected one of"),
+            ("[cgroups]\ninclude = [\"a[\"]", "line 2, column 11: `a[` is not a shell pattern"),
+            ("[labels]\ncgroup = \"x\"", "line 1, column 1: the label `cgroup` is reserved"),
+            ("listen = \"9779\"", "line 1, column 10: `9779` is not an address"),
+            ("listen = ", "line 1, column 10: "),
+        ] {
+            let error = ServeSettings::parse(text).unwrap_err();
+            assert!(error.starts_with(expected), "{text}: {error}");
+        }
+    }
+}
