@@ -262,10 +262,11 @@ fn too_little_memory_is_an_error_that_names_the_limit() -> TestOutcome {
         };
         let mut ends = (1..=10).rev().map(|steps| ended_within(steps * STEP));
         assert!(ends.next().is_some_and(|ended| ended.status.success()), "{arguments:?} fails with 160 MiB");
-        let refused = ends.find(|ended| !ended.status.success()).expect("a process takes memory");
-        refused.assert_refused(1, &["ulimit -v"]);
-        // At an even lower limit, there may be no room for the binary itself.
-        ends.next().expect("a lower limit").assert_refused(1, &["ulimit -v"]);
+        // How much a run takes depends on what happens in its window: a lower limit may be enough for the next run. At
+        // the lowest limits, there may be no room for the binary itself.
+        let refused: Vec<_> = ends.filter(|ended| !ended.status.success()).take(2).collect();
+        assert_eq!(refused.len(), 2, "a process takes memory");
+        refused.iter().for_each(|ended| ended.assert_refused(1, &["ulimit -v"]));
     }
     Ok(())
 }
