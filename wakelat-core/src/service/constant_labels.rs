@@ -49,6 +49,11 @@ impl ConstantLabels {
         Ok(Self(labels))
     }
 
+    /// Names and values, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,68 +1,28 @@
-//! The totals as metrics, in the text formats of Prometheus: OpenMetrics 1.0 and the older format 0.0.4.
+//! Metrics in the text formats of Prometheus: OpenMetrics 1.0 and the older format 0.0.4.
 //!
-//! Times are exact: seconds with nine decimals. A bucket of a histogram ends 1 ns below a power of two of ns, where the
-//! kernel's buckets also end, so that no wait is counted in a wrong bucket.
+//! Times are exact: seconds with nine decimals.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::{self, Display, Write as _};
 
 use super::{
-    constant_labels::{ConstantLabels, escaped},
-    series::{SeriesTable, WaitSeries},
+    constant_labels::escaped,
+    metric_families::{FamilyKind, Metric, MetricFamily, MetricValue, MetricsSnapshot, Number, families},
 };
-use crate::{aggregate::container_id::Container, report::Report};
 
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricsFormat {
+pub enum TextFormat {
     /// OpenMetrics 1.0.
     OpenMetrics,
     /// The text format 0.0.4 of Prometheus.
     Prometheus,
 }
 
-impl MetricsFormat {
-    /// The media types without their parameters, in the order of preference.
-    pub const MEDIA_TYPES: [&str; 2] = ["application/openmetrics-text", "text/plain"];
-
-    /// The formats, in the order of [`Self::MEDIA_TYPES`].
-    pub const ALL: [Self; 2] = [Self::OpenMetrics, Self::Prometheus];
-
-    /// The value of the header `Content-Type`.
-    pub const fn content_type(self) -> &'static str {
-        match self {
-            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
-        }
-    }
-}
-
-/// What the metrics show.
-pub struct MetricsSnapshot<'a> {
-    /// The series of each cgroup since the start.
-    pub series: &'a SeriesTable,
-    /// Coverage and overhead since the start; the same waits as in `series`.
-    pub report: &'a Report,
-    /// The clock of the series: seconds.
-    pub now_s: u64,
-    /// The version of wakelat.
-    pub version: &'a str,
-    /// Labels that all series have.
-    pub labels: &'a ConstantLabels,
-}
-
-/// The powers of two of ns below which the classic buckets count: 1 µs to 17 s, in steps of four.
-const BOUNDS: std::ops::RangeInclusive<u32> = 10..=34;
-
-/// The name of the series of all groups without one of their own.
-const OTHER: &str = "(other)";
-
 /// Renders all metrics.
-pub fn render(snapshot: &MetricsSnapshot, format: MetricsFormat) -> String {
+pub fn render(snapshot: &MetricsSnapshot, format: TextFormat) -> String {
     let mut text = MetricsText { out: String::new(), format, constant: snapshot.labels.to_string() };
-    waits(snapshot, &mut text);
-    coverage(snapshot, &mut text);
-    cost(snapshot, &mut text);
-    if format == MetricsFormat::OpenMetrics {
+    families(snapshot).iter().for_each(|family| text.family(family));
+    if format == TextFormat::OpenMetrics {
         text.out.push_str("# EOF\n");
     }
     text.out
@@ -72,228 +32,110 @@ pub fn render(snapshot: &MetricsSnapshot, format: MetricsFormat) -> String {
 struct Seconds(u128);
 
 impl Display for Seconds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:09}", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
     }
 }
 
-/// The type of a metric family.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FamilyKind {
-    Counter,
-    Gauge,
-    Histogram,
-    Summary,
+impl Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => count.fmt(f),
+            Self::Ns(ns) => Seconds(*ns).fmt(f),
+            Self::Ratio(ratio) => ratio.fmt(f),
+        }
+    }
 }
 
 /// Text that grows by families.
 struct MetricsText {
     out: String,
-    format: MetricsFormat,
+    format: TextFormat,
     /// The labels that all series have.
     constant: String,
 }
 
 impl MetricsText {
-    /// Begins a family. `name` is without the suffix `_total`; if it ends in a unit, that is announced.
-    fn family(&mut self, name: &str, kind: FamilyKind, help: &str) {
+    fn family(&mut self, MetricFamily { name, kind, help, metrics }: &MetricFamily) {
         let word = match kind {
             FamilyKind::Counter => "counter",
             FamilyKind::Gauge => "gauge",
             FamilyKind::Histogram => "histogram",
             FamilyKind::Summary => "summary",
         };
-        let is_open = self.format == MetricsFormat::OpenMetrics;
-        let suffix = if kind == FamilyKind::Counter && !is_open { "_total" } else { "" };
-        _ = writeln!(self.out, "# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {word}");
+        let is_open = self.format == TextFormat::OpenMetrics;
+        let suffix = if *kind == FamilyKind::Counter { "_total" } else { "" };
+        let of_family = if is_open { "" } else { suffix };
+        _ = writeln!(self.out, "# HELP {name}{of_family} {help}\n# TYPE {name}{of_family} {word}");
         if is_open && name.ends_with("_seconds") {
             _ = writeln!(self.out, "# UNIT {name} seconds");
         }
+        metrics.iter().for_each(|metric| self.metric(name, suffix, metric));
+    }
+
+    fn metric(&mut self, name: &str, suffix: &str, metric: &Metric) {
+        let shared = metric.labels.iter().map(|(name, value)| (*name, value.as_ref())).chain(metric.label);
+        let mut labels: String = shared.map(|(name, value)| format!("{name}=\"{}\",", escaped(value))).collect();
+        labels.pop();
+        match &metric.value {
+            MetricValue::Number(number) => self.sample(name, suffix, &labels, number),
+            MetricValue::Summary { count, sum_ns } => self.count_and_sum(name, &labels, *count, *sum_ns),
+            MetricValue::Histogram(histogram) => {
+                for (last_ns, count) in &histogram.classic {
+                    let le = format!("{labels},le=\"{}\"", Seconds(u128::from(*last_ns)));
+                    self.sample(name, "_bucket", &le, count);
+                }
+                self.sample(name, "_bucket", &format!("{labels},le=\"+Inf\""), histogram.count);
+                self.count_and_sum(name, &labels, histogram.count, histogram.sum_ns);
+            }
+        }
+    }
+
+    fn count_and_sum(&mut self, name: &str, labels: &str, count: u64, sum_ns: u128) {
+        self.sample(name, "_sum", labels, Seconds(sum_ns));
+        self.sample(name, "_count", labels, count);
     }
 
     /// Adds a sample; `labels` are `name="value"` pairs, separated by commas.
-    fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
+    fn sample(&mut self, name: &str, suffix: &str, labels: &str, value: impl Display) {
         let constant = &self.constant;
         _ = match (labels.is_empty(), constant.is_empty()) {
-            (true, true) => writeln!(self.out, "{name} {value}"),
-            (false, true) => writeln!(self.out, "{name}{{{labels}}} {value}"),
-            (true, false) => writeln!(self.out, "{name}{{{constant}}} {value}"),
-            (false, false) => writeln!(self.out, "{name}{{{labels},{constant}}} {value}"),
+            (true, true) => writeln!(self.out, "{name}{suffix} {value}"),
+            (false, true) => writeln!(self.out, "{name}{suffix}{{{labels}}} {value}"),
+            (true, false) => writeln!(self.out, "{name}{suffix}{{{constant}}} {value}"),
+            (false, false) => writeln!(self.out, "{name}{suffix}{{{labels},{constant}}} {value}"),
         };
     }
-
-    /// Adds a family of one counter.
-    fn counter(&mut self, name: &str, help: &str, value: impl Display) {
-        self.family(name, FamilyKind::Counter, help);
-        self.sample(&format!("{name}_total"), "", value);
-    }
-
-    /// Adds a family of one gauge.
-    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
-        self.family(name, FamilyKind::Gauge, help);
-        self.sample(name, "", value);
-    }
-}
-
-/// The labels of a cgroup: its path, and the container and the pod that the path names.
-fn labels(cgroup: &str) -> String {
-    let mut labels = format!("cgroup=\"{}\"", escaped(cgroup));
-    let container = Container::of(cgroup);
-    let (id, pod) = container.map_or((None, None), |container| (container.id, container.pod));
-    for (name, value) in [("container", id), ("pod", pod)] {
-        if let Some(value) = value {
-            _ = write!(labels, ",{name}=\"{}\"", escaped(&value));
-        }
-    }
-    labels
-}
-
-fn waits(snapshot: &MetricsSnapshot, text: &mut MetricsText) {
-    let named = snapshot.series.series().map(|(name, series)| (labels(name), series));
-    let other = snapshot.series.other().map(|series| (labels(OTHER), series));
-    let all: Vec<(String, &WaitSeries)> = named.chain(other).collect();
-    let name = "wakelat_wait_seconds";
-    text.family(name, FamilyKind::Histogram, "Waits on a run queue, by the cgroup of the waiting task.");
-    for (labels, series) in &all {
-        let total = series.total();
-        for power in BOUNDS.step_by(2) {
-            let bound_ns = 1u64 << power;
-            let le = format!("{labels},le=\"{}\"", Seconds(u128::from(bound_ns - 1)));
-            text.sample("wakelat_wait_seconds_bucket", &le, total.waits_below(bound_ns));
-        }
-        text.sample("wakelat_wait_seconds_bucket", &format!("{labels},le=\"+Inf\""), total.waits);
-        text.sample("wakelat_wait_seconds_sum", labels, Seconds(total.sum_ns));
-        text.sample("wakelat_wait_seconds_count", labels, total.waits);
-    }
-    let name = "wakelat_wait_cause_seconds";
-    text.family(name, FamilyKind::Counter, "Time in waits, by cause; all causes add up to wakelat_wait_seconds_sum.");
-    for (labels, series) in &all {
-        for (cause, time) in series.causes() {
-            let of_cause = format!("{labels},cause=\"{}\"", cause.name());
-            text.sample("wakelat_wait_cause_seconds_total", &of_cause, Seconds(time.ns));
-        }
-    }
-    let name = "wakelat_wait_recent_max_seconds";
-    text.family(name, FamilyKind::Gauge, "Longest wait that ended in the last 60 to 70 seconds.");
-    for (labels, series) in &all {
-        text.sample(name, labels, Seconds(series.recent_max_ns(snapshot.now_s).into()));
-    }
-    let name = "wakelat_class_wait_seconds";
-    text.family(name, FamilyKind::Summary, "Waits of the whole machine, by what the task did before.");
-    for group in &snapshot.report.groups {
-        let class = format!("class=\"{}\"", group.class.name());
-        text.sample("wakelat_class_wait_seconds_sum", &class, Seconds(group.distribution.sum_ns()));
-        text.sample("wakelat_class_wait_seconds_count", &class, group.distribution.count());
-    }
-    let table = snapshot.series;
-    text.gauge("wakelat_series", "Cgroups with series of their own.", table.len());
-    text.gauge("wakelat_series_limit", "Maximum of wakelat_series (--max-series).", table.max_series());
-    text.gauge(
-        "wakelat_other_cgroups",
-        "Cgroups that were counted as (other) because of the limit.",
-        table.merged_groups(),
-    );
-}
-
-fn coverage(snapshot: &MetricsSnapshot, text: &mut MetricsText) {
-    let report = snapshot.report;
-    text.counter("wakelat_measured_seconds", "Time measured.", Seconds(report.duration_ns.into()));
-    if let Some(terms) = &report.coverage.switch_ins {
-        text.counter(
-            "wakelat_switch_ins_seen",
-            "Switches to a task other than idle; the sum of all wakelat_switch_ins.",
-            terms.seen,
-        );
-        text.family("wakelat_switch_ins", FamilyKind::Counter, "Switches to a task, by what became of its wait.");
-        for (result, count) in [
-            ("measured", terms.measured),
-            ("filtered", terms.filtered),
-            ("other_class", terms.other_class),
-            ("not_sampled", terms.not_sampled),
-            ("ring_buffer_full", terms.ring_buffer_full),
-            ("invalid", terms.invalid),
-            ("unknown_start", terms.unknown_start),
-            ("after_unseen", terms.after_unseen),
-            ("not_timed", terms.not_timed),
-        ] {
-            text.sample("wakelat_switch_ins_total", &format!("result=\"{result}\""), count);
-        }
-        let unknown = "Time in waits of the results unknown_start and after_unseen, as far as it is known.";
-        text.counter("wakelat_unknown_wait_seconds", unknown, Seconds(terms.unknown_ns.into()));
-        text.counter("wakelat_unseen_waits", "Waits that ended unseen, by the kernel's count.", terms.unseen);
-        text.counter("wakelat_unseen_wait_seconds", "Time in these waits.", Seconds(terms.unseen_ns.into()));
-        text.counter("wakelat_switches_to_idle", "Switches to the idle task.", terms.to_idle);
-    }
-    if let Some(missed) = report.coverage.missed {
-        text.counter("wakelat_program_runs_missed", "Events for which the kernel skipped a program.", missed);
-    }
-    let lost = "Parts of waits whose pair of cgroups had no room.";
-    text.counter("wakelat_pairs_lost", lost, snapshot.series.pairs_lost());
-}
-
-fn cost(snapshot: &MetricsSnapshot, text: &mut MetricsText) {
-    let report = snapshot.report;
-    if let Some(cost) = &report.overhead {
-        text.counter("wakelat_program_seconds", "CPU time of the BPF programs.", Seconds(cost.programs.ns.into()));
-        text.counter("wakelat_process_cpu_seconds", "CPU time of wakelat itself.", Seconds(cost.tool_ns.into()));
-        text.gauge("wakelat_cpus", "Online CPUs when wakelat started.", cost.cpus);
-        let capacity_ns = cost.capacity_ns(report.duration_ns).max(1);
-        let ratio = cost.total_ns() as f64 / capacity_ns as f64;
-        text.gauge("wakelat_overhead_ratio", "Share of all CPU time that measuring took since the start.", ratio);
-    }
-    if let Some(waited_ns) = report.reader_waited_ns {
-        let help = "Time that wakelat itself waited for a CPU.";
-        text.counter("wakelat_reader_wait_seconds", help, Seconds(waited_ns.into()));
-    }
-    let end_ns = u128::from(report.start_unix_ns) + u128::from(report.duration_ns);
-    let start = "When measuring began: seconds since 1970-01-01 UTC.";
-    text.gauge("wakelat_start_time_seconds", start, Seconds(report.start_unix_ns.into()));
-    let end = "Until when everything is counted: seconds since 1970-01-01 UTC.";
-    text.gauge("wakelat_last_read_time_seconds", end, Seconds(end_ns));
-    let labels = format!("version=\"{}\",kernel=\"{}\"", escaped(snapshot.version), escaped(&report.kernel));
-    text.family("wakelat_build_info", FamilyKind::Gauge, "The version of wakelat, and the kernel's release.");
-    text.sample("wakelat_build_info", &labels, 1);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        report::{Overhead, ProgramTime, SwitchInTerms},
-        why::counted::summary::testing::one_neighbour,
-    };
+    use crate::service::{constant_labels::ConstantLabels, metric_families::testing::with_example};
 
-    fn text(format: MetricsFormat) -> String {
+    fn text(format: TextFormat) -> String {
         text_with(format, &ConstantLabels::default())
     }
 
-    fn text_with(format: MetricsFormat, labels: &ConstantLabels) -> String {
-        let mut series = SeriesTable::new(10);
-        series.add(&one_neighbour(), 1);
-        let mut report =
-            Report { kernel: "6.12".to_owned(), start_unix_ns: 1, duration_ns: 2_000_000_000, ..Report::default() };
-        report.coverage.switch_ins =
-            Some(SwitchInTerms { seen: 5, measured: 3, filtered: 2, ..SwitchInTerms::default() });
-        let programs = ProgramTime { ns: 10_000_000, switches: 5, timed_runs: 1 };
-        report.overhead = Some(Overhead { cpus: 2, tool_ns: 10_000_000, programs });
-        render(&MetricsSnapshot { series: &series, report: &report, now_s: 1, version: "1.0", labels }, format)
+    fn text_with(format: TextFormat, labels: &ConstantLabels) -> String {
+        with_example(labels, |snapshot| render(snapshot, format))
     }
 
     #[test]
     fn every_sample_has_the_constant_labels() {
         let labels = ConstantLabels::new([("zone".to_owned(), "a".to_owned())].into()).unwrap();
-        let text = text_with(MetricsFormat::OpenMetrics, &labels);
+        let text = text_with(TextFormat::OpenMetrics, &labels);
         let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         assert!(samples.iter().all(|sample| sample.contains("zone=\"a\"} ")), "{text}");
         let without: Vec<String> =
             samples.iter().map(|sample| sample.replace(",zone=\"a\"", "").replace("{zone=\"a\"}", "")).collect();
-        let plain = self::text(MetricsFormat::OpenMetrics);
+        let plain = self::text(TextFormat::OpenMetrics);
         assert_eq!(without, plain.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>());
     }
 
     #[test]
     fn openmetrics() {
-        insta::assert_snapshot!(text(MetricsFormat::OpenMetrics));
+        insta::assert_snapshot!(text(TextFormat::OpenMetrics));
     }
 
     #[test]
@@ -301,20 +143,10 @@ mod tests {
         let samples = |format| -> Vec<String> {
             text(format).lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
         };
-        assert_eq!(samples(MetricsFormat::Prometheus), samples(MetricsFormat::OpenMetrics));
-        let prometheus = text(MetricsFormat::Prometheus);
+        assert_eq!(samples(TextFormat::Prometheus), samples(TextFormat::OpenMetrics));
+        let prometheus = text(TextFormat::Prometheus);
         assert!(prometheus.contains("# TYPE wakelat_wait_cause_seconds_total counter\n"), "{prometheus}");
         assert!(!prometheus.contains("# EOF") && !prometheus.contains("# UNIT"), "{prometheus}");
-    }
-
-    #[test]
-    fn the_path_of_a_container_has_its_labels_and_no_character_ends_a_label() {
-        let id = "0123456789abcdef".repeat(4);
-        assert_eq!(
-            labels(&format!("/system.slice/docker-{id}.scope")),
-            format!("cgroup=\"/system.slice/docker-{id}.scope\",container=\"0123456789ab\"")
-        );
-        assert_eq!(labels("/a\"} 1\nb\\"), "cgroup=\"/a\\\"} 1\\nb\\\\\"");
     }
 
     #[test]

@@ -3,6 +3,10 @@
 
 pub mod accept;
 pub mod constant_labels;
-pub mod metrics_text;
+pub mod exponential;
+pub mod metric_families;
+pub mod metrics_format;
+mod metrics_protobuf;
+mod metrics_text;
 pub mod recent;
 pub mod series;

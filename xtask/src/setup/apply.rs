@@ -5,7 +5,10 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 use wakelat_build::workspace;
 
-use super::plan::{BPF_LINKER, LLVM, SetupStep};
+use super::{
+    packages::PROMETHEUS,
+    plan::{BPF_LINKER, LLVM, SetupStep},
+};
 
 /// Carries out a step.
 ///
@@ -45,7 +48,12 @@ fn packages(names: &[&str]) -> anyhow::Result<()> {
     install().or_else(|error| {
         // An index that is a few weeks old lists files that the mirror has replaced.
         if known { update().and_then(|()| install()) } else { Err(error) }
-    })
+    })?;
+    if names.contains(&PROMETHEUS) {
+        // There is no service without systemd.
+        _ = Command::new("systemctl").args(["--quiet", "disable", "--now", PROMETHEUS]).output();
+    }
+    Ok(())
 }
 
 fn update() -> anyhow::Result<()> {

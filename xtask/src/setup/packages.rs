@@ -7,7 +7,10 @@ pub const COMPILER_PACKAGES: &[&str] = &["rustc-web", "libstd-rust-web-dev-bpf"]
 pub const LINKER_PACKAGES: &[&str] = &["llvm-22-dev"];
 
 /// Independent tools that tests compare wakelat's figures with.
-pub const TEST_PACKAGES: &[&str] = &["linux-perf", "libbpf-tools"];
+pub const TEST_PACKAGES: &[&str] = &["linux-perf", "libbpf-tools", PROMETHEUS];
+
+/// It scrapes `wakelat serve` in the tests, which start it themselves. Debian's package starts it as a service.
+pub const PROMETHEUS: &str = "prometheus";
 
 /// The compiler and the C library for `cargo xtask dist --arch` on another architecture, by Debian's name of it.
 pub fn cross_compiler(debian_architecture: &str) -> &'static [&'static str] {

@@ -168,7 +168,7 @@ mod tests {
                 essential(&["rustc-web", "libstd-rust-web-dev-bpf", "llvm-22-dev"]),
                 SetupStep::BpfLinker,
                 SetupStep::Tracefs,
-                SetupStep::Packages { names: vec!["linux-perf", "libbpf-tools"], essential: false },
+                SetupStep::Packages { names: vec!["linux-perf", "libbpf-tools", "prometheus"], essential: false },
             ]
         );
     }

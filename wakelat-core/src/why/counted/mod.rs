@@ -75,6 +75,14 @@ impl Default for GroupTotal {
     }
 }
 
+impl From<&GroupSums> for GroupTotal {
+    fn from(sums: &GroupSums) -> Self {
+        let mut total = Self::default();
+        total.add(sums);
+        total
+    }
+}
+
 impl GroupTotal {
     /// The time of one cause.
     pub fn cause(&self, cause: DividedCause) -> CauseTime {
@@ -97,6 +105,13 @@ impl GroupTotal {
         self.max_ns = self.max_ns.max(other.max_ns);
         self.causes.iter_mut().zip(&other.causes).for_each(|(mine, sum)| mine.merge(sum));
         self.buckets.iter_mut().zip(&*other.buckets).for_each(|(mine, count)| *mine += count);
+    }
+
+    /// The buckets with waits: the least value of each and the least above it (ns), and the number of waits.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+        let from_ns = |index: usize| index.checked_sub(1).map_or(0, coarse_upper);
+        let buckets = self.buckets.iter().enumerate().filter(|(_, waits)| **waits > 0);
+        buckets.map(move |(index, waits)| (from_ns(index), coarse_upper(index), *waits))
     }
 
     /// Number of waits below `bound_ns`, which must be a power of two from 8 on: then no bucket contains values on both

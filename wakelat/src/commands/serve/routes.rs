@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyper::{Method, Request, StatusCode, header};
 
 use super::{query, totals::Totals};
-use wakelat_core::service::{accept::preferred, metrics_text::MetricsFormat};
+use wakelat_core::service::{accept::preferred, metrics_format::MetricsFormat};
 
 /// How old the last reading may be until the service is not healthy: seconds. A reading is made each second.
 const MAX_AGE_S: f64 = 10.0;
@@ -71,7 +71,7 @@ impl Routes {
                 }
                 None => Answer::failed(
                     StatusCode::NOT_ACCEPTABLE,
-                    "only OpenMetrics and the text format 0.0.4 are available",
+                    "only OpenMetrics, the text format 0.0.4 and protobuf are available",
                 ),
             },
             "/healthz" => match totals.age_s() {

@@ -8,9 +8,7 @@ use wakelat_core::{
     render::Style,
     report::Report,
     service::{
-        metrics_text::{self, MetricsFormat, MetricsSnapshot},
-        recent::RecentTotals,
-        series::SeriesTable,
+        metric_families::MetricsSnapshot, metrics_format::MetricsFormat, recent::RecentTotals, series::SeriesTable,
     },
     why::{
         counted::summary::{CountedCause, CountedSummary},
@@ -105,7 +103,7 @@ impl Totals {
         let render = || {
             let labels = &self.settings.labels;
             let snapshot = MetricsSnapshot { series: &self.series, report, now_s, version, labels };
-            metrics_text::render(&snapshot, format).into()
+            format.render(&snapshot).into()
         };
         let at = MetricsFormat::ALL.iter().position(|each| *each == format)?;
         Some(self.metrics[at].get_or_insert_with(render).clone())
