@@ -5,7 +5,10 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::series::{SeriesTable, WaitSeries};
+use super::{
+    export_counts::{self, ExportCounts},
+    series::{SeriesTable, WaitSeries},
+};
 use crate::{aggregate::container_id::Container, report::Report};
 
 /// A text format.
@@ -43,13 +46,15 @@ pub struct MetricsSnapshot<'a> {
     pub now_s: u64,
     /// The version of wakelat.
     pub version: &'a str,
+    /// What became of the exports to an OTLP receiver, if there is one.
+    pub exports: Option<ExportCounts>,
 }
 
 /// The powers of two of ns below which the classic buckets count: 1 µs to 17 s, in steps of four.
 const BOUNDS: std::ops::RangeInclusive<u32> = 10..=34;
 
 /// The name of the series of all groups without one of their own.
-const OTHER: &str = "(other)";
+pub(super) const OTHER: &str = "(other)";
 
 /// Renders all metrics.
 pub fn render(snapshot: &MetricsSnapshot, format: MetricsFormat) -> String {
@@ -201,17 +206,7 @@ fn coverage(snapshot: &MetricsSnapshot, text: &mut MetricsText) {
             terms.seen,
         );
         text.family("wakelat_switch_ins", FamilyKind::Counter, "Switches to a task, by what became of its wait.");
-        for (result, count) in [
-            ("measured", terms.measured),
-            ("filtered", terms.filtered),
-            ("other_class", terms.other_class),
-            ("not_sampled", terms.not_sampled),
-            ("ring_buffer_full", terms.ring_buffer_full),
-            ("invalid", terms.invalid),
-            ("unknown_start", terms.unknown_start),
-            ("after_unseen", terms.after_unseen),
-            ("not_timed", terms.not_timed),
-        ] {
+        for (result, count) in terms.by_result() {
             text.sample("wakelat_switch_ins_total", &format!("result=\"{result}\""), count);
         }
         let unknown = "Time in waits of the results unknown_start and after_unseen, as far as it is known.";
@@ -222,6 +217,14 @@ fn coverage(snapshot: &MetricsSnapshot, text: &mut MetricsText) {
     }
     if let Some(missed) = report.coverage.missed {
         text.counter("wakelat_program_runs_missed", "Events for which the kernel skipped a program.", missed);
+    }
+    if let Some(counts) = &snapshot.exports {
+        text.family("wakelat_otlp_exports", FamilyKind::Counter, export_counts::EXPORTS_HELP);
+        for (result, count) in counts.by_result() {
+            text.sample("wakelat_otlp_exports_total", &format!("result=\"{result}\""), count);
+        }
+        text.counter("wakelat_otlp_rejected_points", export_counts::REJECTED_POINTS_HELP, counts.rejected_points);
+        text.gauge("wakelat_otlp_queue", export_counts::QUEUE_HELP, counts.queued);
     }
     let lost = "Parts of waits whose pair of cgroups had no room.";
     text.counter("wakelat_pairs_lost", lost, snapshot.series.pairs_lost());
@@ -268,7 +271,7 @@ mod tests {
             Some(SwitchInTerms { seen: 5, measured: 3, filtered: 2, ..SwitchInTerms::default() });
         let programs = ProgramTime { ns: 10_000_000, switches: 5, timed_runs: 1 };
         report.overhead = Some(Overhead { cpus: 2, tool_ns: 10_000_000, programs });
-        render(&MetricsSnapshot { series: &series, report: &report, now_s: 1, version: "1.0" }, format)
+        render(&MetricsSnapshot { series: &series, report: &report, now_s: 1, version: "1.0", exports: None }, format)
     }
 
     #[test]

@@ -2,6 +2,9 @@
 //! the last minute, and their exposition as metrics.
 
 pub mod accept;
+pub mod exponential;
+pub mod export_counts;
 pub mod metrics_text;
+pub mod otlp;
 pub mod recent;
 pub mod series;
