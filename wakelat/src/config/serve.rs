@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
-use super::Config;
+use super::{Config, OtlpConfig};
 
 /// Where the service listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub struct ServeConfig {
     pub listen: ListenAddress,
     /// Maximum number of cgroups with series of their own.
     pub max_series: usize,
+    /// Where totals are exported to, if anywhere.
+    pub otlp: Option<OtlpConfig>,
 }
 
 #[cfg(test)]

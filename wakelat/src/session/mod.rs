@@ -94,7 +94,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     let mut overhead = OverheadMonitor::open()?;
     overhead.attach(&mut collector, config.max_overhead_ppm, program_settings::samples_tasks(config))?;
     // Everything that needs a privilege is open. Threads inherit what is left.
-    privileges::drop_unneeded(config, environment, shows_events, view.accepts_connections())?;
+    privileges::drop_unneeded(config, environment, shows_events, view)?;
     let output = OutputWriter::start(output, priority)?;
     // Events count from here on. A planned end of the window is exact even if wakelat is late, because the
     // programs know it.

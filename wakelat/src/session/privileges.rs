@@ -7,7 +7,7 @@ use anyhow::Result;
 use wakelat_kernel::Roots;
 use wakelat_sandbox::{CapabilitySet, ReadableFiles, Restrictions, Sandbox, allow_real_time};
 
-use super::Environment;
+use super::{Environment, View};
 use crate::{
     collect::TimelineSettings,
     config::{Attach, Config, ThresholdAction},
@@ -16,8 +16,8 @@ use crate::{
 /// The priority that [`super::program_settings::raise_priority`] uses without a request.
 const LOWEST_PRIORITY: u8 = 1;
 
-/// Drops everything that the rest of the run does not need, unless the user keeps it. `shows_events`: the events between
-/// waits that the view shows; `accepts`: whether the view accepts connections. Call this before a second thread starts.
+/// Drops everything that the rest of the run and its `view` do not need, unless the user keeps it. `shows_events`: the
+/// events between waits that the view shows. Call this before a second thread starts.
 ///
 /// # Errors
 /// If the kernel refuses a restriction that it supports.
@@ -25,13 +25,14 @@ pub fn drop_unneeded(
     config: &Config,
     environment: &Environment,
     shows_events: Option<TimelineSettings>,
-    accepts: bool,
+    view: &dyn View,
 ) -> Result<()> {
     if config.keep_privileges {
         log::info!("all privileges are kept");
         return Ok(());
     }
-    let mut sandbox = Sandbox { accepts, ..needed(config, environment, shows_events) };
+    let (accepts, connects_to) = (view.accepts_connections(), view.connects_to());
+    let mut sandbox = Sandbox { accepts, connects_to, ..needed(config, environment, shows_events) };
     let rt_priority = config.resources.rt_priority.unwrap_or(LOWEST_PRIORITY);
     // Also without a request: the reader raises its priority at the end of the window.
     if rt_priority != 0 && !allow_real_time(rt_priority) {
@@ -77,5 +78,14 @@ fn needed(config: &Config, environment: &Environment, shows_events: Option<Timel
         _ => None,
     };
     let starts_programs = matches!(action, Some(ThresholdAction::Exec(_)));
-    Sandbox { capabilities, files, attaches, opens_perf_events, accepts: false, signals, starts_programs }
+    Sandbox {
+        capabilities,
+        files,
+        attaches,
+        opens_perf_events,
+        accepts: false,
+        connects_to: None,
+        signals,
+        starts_programs,
+    }
 }

@@ -44,6 +44,11 @@ pub trait View {
         false
     }
 
+    /// The TCP port of other machines that the view connects to, if any.
+    fn connects_to(&self) -> Option<u16> {
+        None
+    }
+
     /// Whether the view handles keys and changes of the terminal's size, if there is a terminal.
     fn takes_input(&self) -> bool {
         false

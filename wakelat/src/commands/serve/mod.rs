@@ -7,6 +7,7 @@
 
 mod connections;
 mod listener;
+mod otlp;
 mod query;
 mod routes;
 mod totals;
@@ -20,7 +21,7 @@ use std::{
 
 use anyhow::Result;
 
-use self::{listener::ServiceSocket, routes::Routes, totals::Totals};
+use self::{listener::ServiceSocket, otlp::OtlpExports, routes::Routes, totals::Totals};
 use super::measurement::prepare;
 use crate::{
     collect::Collector,
@@ -40,6 +41,7 @@ use wakelat_core::{
 /// If it cannot listen at its address, and errors of [`session::run`].
 pub fn serve(config: &ServeConfig) -> Result<StopReason> {
     let listener = ServiceSocket::bind(&config.listen)?;
+    let otlp = config.otlp.as_ref().map(OtlpExports::open).transpose()?;
     let environment = prepare(&config.measurement)?;
     if config.listen.is_remote() {
         status(format_args!(
@@ -51,8 +53,14 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
         listener: Some(listener),
         cgroup_mount: environment.cgroup_mount.clone(),
         totals: Rc::new(RefCell::new(Totals::new(config.max_series))),
+        otlp_port: config.otlp.as_ref().map(|otlp| otlp.endpoint.port),
+        otlp,
     };
-    session::run(&config.measurement, &environment, &mut view)
+    let stopped = session::run(&config.measurement, &environment, &mut view);
+    if let Some(otlp) = view.otlp.take() {
+        otlp.finish(view.totals.borrow().snapshot().as_ref())?;
+    }
+    stopped
 }
 
 /// Adds each second's waits to the totals.
@@ -61,6 +69,8 @@ struct ServiceView {
     listener: Option<ServiceSocket>,
     cgroup_mount: Option<PathBuf>,
     totals: Rc<RefCell<Totals>>,
+    otlp: Option<OtlpExports>,
+    otlp_port: Option<u16>,
 }
 
 impl View for ServiceView {
@@ -76,6 +86,10 @@ impl View for ServiceView {
         true
     }
 
+    fn connects_to(&self) -> Option<u16> {
+        self.otlp_port
+    }
+
     fn loaded(&mut self, collector: &mut Collector) {
         self.totals.borrow_mut().set_not_separated(collector.causes_not_separated());
     }
@@ -86,6 +100,9 @@ impl View for ServiceView {
             let address = listener.address.clone();
             connections::spawn(listener, Routes::new(Rc::clone(&self.totals)))?;
             status(format_args!("listening on {address}"));
+        }
+        if let Some(otlp) = &self.otlp {
+            otlp.spawn();
         }
         Ok(())
     }
@@ -100,7 +117,12 @@ impl View for ServiceView {
             let relative = cgroup.trim_start_matches('/');
             self.cgroup_mount.as_ref().is_some_and(|mount| mount.join(relative).is_dir())
         };
-        self.totals.borrow_mut().covered(report, exists);
+        let mut totals = self.totals.borrow_mut();
+        totals.covered(report, exists);
+        if let Some(otlp) = &mut self.otlp {
+            totals.set_exports(otlp.counts());
+            totals.snapshot().iter().for_each(|snapshot| otlp.reading(snapshot));
+        }
         Ok(())
     }
 }

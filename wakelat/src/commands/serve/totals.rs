@@ -7,6 +7,7 @@ use wakelat_core::{
     render::Style,
     report::Report,
     service::{
+        export_counts::ExportCounts,
         metrics_text::{self, MetricsFormat, MetricsSnapshot},
         recent::RecentTotals,
         series::SeriesTable,
@@ -29,6 +30,7 @@ pub struct Totals {
     report: Option<Report>,
     not_separated: Vec<CountedCause>,
     looked_for_vanished_at_s: u64,
+    exports: Option<ExportCounts>,
     /// The metrics of these totals in each format, once they have been requested.
     metrics: [Option<Bytes>; MetricsFormat::ALL.len()],
     /// As `metrics`, the causes since the start as JSON.
@@ -45,6 +47,7 @@ impl Totals {
             report: None,
             not_separated: Vec::new(),
             looked_for_vanished_at_s: 0,
+            exports: None,
             metrics: Default::default(),
             document: None,
         }
@@ -80,12 +83,24 @@ impl Totals {
         Some(self.began.elapsed().as_secs_f64() - report.duration_ns as f64 / 1e9)
     }
 
+    /// Sets what became of the exports to an OTLP receiver.
+    pub fn set_exports(&mut self, exports: ExportCounts) {
+        self.exports = Some(exports);
+    }
+
+    /// All totals; `None` before the first second has passed.
+    pub fn snapshot(&self) -> Option<MetricsSnapshot<'_>> {
+        let version = env!("CARGO_PKG_VERSION");
+        let (report, now_s) = (self.report.as_ref()?, self.now_s());
+        Some(MetricsSnapshot { series: &self.series, report, now_s, version, exports: self.exports })
+    }
+
     /// The metrics; `None` before the first second has passed.
     pub fn metrics(&mut self, format: MetricsFormat) -> Option<Bytes> {
         let (report, now_s) = (self.report.as_ref()?, self.now_s());
         let version = env!("CARGO_PKG_VERSION");
         let render = || {
-            let snapshot = MetricsSnapshot { series: &self.series, report, now_s, version };
+            let snapshot = MetricsSnapshot { series: &self.series, report, now_s, version, exports: self.exports };
             metrics_text::render(&snapshot, format).into()
         };
         let at = MetricsFormat::ALL.iter().position(|each| *each == format)?;
