@@ -46,10 +46,10 @@ impl ExponentialBuckets {
         };
         buckets.offset = exponential_index(first);
         buckets.counts = vec![0; (exponential_index(last) - buckets.offset) as usize + 1];
-        for index in first..=last {
+        for (index, count) in kernel.iter().enumerate().take(last + 1).skip(first) {
             // Below 32 ns the kernel has fewer buckets than scale 2.
             let at = exponential_index(index) - buckets.offset;
-            buckets.counts[at as usize] += kernel[index];
+            buckets.counts[at as usize] += count;
         }
         buckets
     }

@@ -1,6 +1,6 @@
 //! The messages of OTLP that metrics need, by the numbers of their fields in opentelemetry-proto 1.x
 //! (opentelemetry/proto/collector/metrics/v1/metrics_service.proto, metrics/v1/metrics.proto, resource/v1/resource.proto
-//! and common/v1/common.proto). The names are those of these files.
+//! and common/v1/common.proto). The names are mostly those of these files.
 
 use prost::{Message, Oneof};
 
@@ -40,7 +40,7 @@ pub(super) struct ResourceMetrics {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Resource {
     #[prost(message, repeated, tag = "1")]
-    pub attributes: Vec<KeyValue>,
+    pub attributes: Vec<OtlpAttribute>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -60,7 +60,7 @@ pub(super) struct InstrumentationScope {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct KeyValue {
+pub(super) struct OtlpAttribute {
     #[prost(string, tag = "1")]
     pub key: String,
     #[prost(message, optional, tag = "2")]
@@ -90,7 +90,7 @@ pub(super) enum Data {
     #[prost(message, tag = "5")]
     Gauge(Gauge),
     #[prost(message, tag = "7")]
-    Sum(Sum),
+    Sum(SumMetric),
     #[prost(message, tag = "10")]
     ExponentialHistogram(ExponentialHistogram),
 }
@@ -102,7 +102,7 @@ pub(super) struct Gauge {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Sum {
+pub(super) struct SumMetric {
     #[prost(message, repeated, tag = "1")]
     pub data_points: Vec<NumberDataPoint>,
     #[prost(int32, tag = "2")]
@@ -122,7 +122,7 @@ pub(super) struct ExponentialHistogram {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct NumberDataPoint {
     #[prost(message, repeated, tag = "7")]
-    pub attributes: Vec<KeyValue>,
+    pub attributes: Vec<OtlpAttribute>,
     #[prost(fixed64, tag = "2")]
     pub start_time_unix_nano: u64,
     #[prost(fixed64, tag = "3")]
@@ -142,7 +142,7 @@ pub(super) enum Number {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ExponentialHistogramDataPoint {
     #[prost(message, repeated, tag = "1")]
-    pub attributes: Vec<KeyValue>,
+    pub attributes: Vec<OtlpAttribute>,
     #[prost(fixed64, tag = "2")]
     pub start_time_unix_nano: u64,
     #[prost(fixed64, tag = "3")]
@@ -156,7 +156,7 @@ pub(super) struct ExponentialHistogramDataPoint {
     #[prost(fixed64, tag = "7")]
     pub zero_count: u64,
     #[prost(message, optional, tag = "8")]
-    pub positive: Option<Buckets>,
+    pub positive: Option<ExponentialCounts>,
     #[prost(double, optional, tag = "13")]
     pub max: Option<f64>,
     #[prost(double, tag = "14")]
@@ -164,7 +164,7 @@ pub(super) struct ExponentialHistogramDataPoint {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Buckets {
+pub(super) struct ExponentialCounts {
     #[prost(sint32, tag = "1")]
     pub offset: i32,
     #[prost(uint64, repeated, tag = "2")]

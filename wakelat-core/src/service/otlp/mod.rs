@@ -4,15 +4,17 @@
 //! without their units.
 
 mod messages;
+mod partial_success;
 mod streams;
 
 use prost::Message as _;
 
+pub use self::partial_success::PartialSuccess;
 use self::{
     messages::{
-        AnyValue, Buckets, CUMULATIVE, DELTA, Data, ExponentialHistogram, ExponentialHistogramDataPoint,
-        ExportMetricsServiceRequest, ExportMetricsServiceResponse, Gauge, InstrumentationScope, KeyValue, Metric,
-        Number, NumberDataPoint, Resource, ResourceMetrics, ScopeMetrics, Sum,
+        AnyValue, CUMULATIVE, DELTA, Data, ExponentialCounts, ExponentialHistogram, ExponentialHistogramDataPoint,
+        ExportMetricsServiceRequest, Gauge, InstrumentationScope, Metric, Number, NumberDataPoint, OtlpAttribute,
+        Resource, ResourceMetrics, ScopeMetrics, SumMetric,
     },
     streams::{StreamKey, StreamPoint, StreamValue, Streams},
 };
@@ -34,30 +36,11 @@ pub enum Temporality {
     Delta,
 }
 
-/// A response that accepts only a part of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartialSuccess {
-    /// The number of points that the receiver has refused.
-    pub rejected_points: u64,
-    /// The receiver's reason, or its warning if it has refused nothing.
-    pub message: String,
-}
-
-impl PartialSuccess {
-    /// From the body of a response; `None` if it accepts everything, or is no message of OTLP.
-    pub fn decode(body: &[u8]) -> Option<Self> {
-        let partial = ExportMetricsServiceResponse::decode(body).ok()?.partial_success?;
-        let rejected_points = u64::try_from(partial.rejected_data_points).unwrap_or(0);
-        let is_full = rejected_points == 0 && partial.error_message.is_empty();
-        (!is_full).then_some(Self { rejected_points, message: partial.error_message })
-    }
-}
-
 /// Makes requests from totals. Under [`Temporality::Delta`], each export counts what no earlier one has.
 #[derive(Debug)]
 pub struct OtlpExporter {
     temporality: Temporality,
-    resource: Vec<KeyValue>,
+    resource: Vec<OtlpAttribute>,
     streams: Streams,
 }
 
@@ -88,11 +71,11 @@ impl OtlpExporter {
 
 type Attributes = Vec<(&'static str, String)>;
 
-fn attribute(key: &str, value: String) -> KeyValue {
-    KeyValue { key: key.to_owned(), value: Some(AnyValue { string_value: Some(value) }) }
+fn attribute(key: &str, value: String) -> OtlpAttribute {
+    OtlpAttribute { key: key.to_owned(), value: Some(AnyValue { string_value: Some(value) }) }
 }
 
-fn key_values(attributes: Attributes) -> Vec<KeyValue> {
+fn key_values(attributes: Attributes) -> Vec<OtlpAttribute> {
     attributes.into_iter().map(|(key, value)| attribute(key, value)).collect()
 }
 
@@ -159,7 +142,7 @@ impl Export<'_> {
             name,
             unit,
             description,
-            Data::Sum(Sum { data_points, aggregation_temporality, is_monotonic: true }),
+            Data::Sum(SumMetric { data_points, aggregation_temporality, is_monotonic: true }),
         );
     }
 
@@ -212,7 +195,7 @@ fn histogram(
         sum: Some(total.sum_ns as f64),
         scale: SCALE,
         zero_count,
-        positive: Some(Buckets { offset, bucket_counts: counts }),
+        positive: Some(ExponentialCounts { offset, bucket_counts: counts }),
         max: point.has_max.then_some(total.max_ns as f64),
         zero_threshold: ZERO_THRESHOLD_NS as f64,
     }
@@ -225,7 +208,7 @@ fn waits(export: &mut Export) {
     let all: Vec<(Attributes, &WaitSeries)> = named.chain(other).collect();
     let mut data_points = Vec::new();
     for (attributes, series) in &all {
-        let value = StreamValue::Waits(series.total().clone());
+        let value = StreamValue::Waits(Box::new(series.total().clone()));
         let Some(point) = export.point("wakelat.wait", attributes, series.number(), value) else { continue };
         if let StreamValue::Waits(total) = &point.value {
             data_points.push(histogram(attributes.clone(), total, &point, export.end_unix_ns));
@@ -425,17 +408,5 @@ mod tests {
             let named = |points: &[(String, u64, u64, f64, u64)]| points[0].clone();
             assert_eq!((named(&after).1, named(&after).2 * 2), (1_000_001_000, named(&before).2), "{temporality:?}");
         }
-    }
-
-    #[test]
-    fn a_response_can_accept_a_part() {
-        let decode = |rejected_data_points, error_message: &str| {
-            let error_message = error_message.to_owned();
-            let partial_success = Some(ExportMetricsPartialSuccess { rejected_data_points, error_message });
-            PartialSuccess::decode(&ExportMetricsServiceResponse { partial_success }.encode_to_vec())
-        };
-        assert_eq!(decode(3, "no"), Some(PartialSuccess { rejected_points: 3, message: "no".to_owned() }));
-        assert_eq!(decode(0, ""), None);
-        assert_eq!((PartialSuccess::decode(b""), PartialSuccess::decode(b"<html>")), (None, None));
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct StreamKey {
 #[derive(Clone, Debug)]
 pub(super) enum StreamValue {
     Sum(u128),
-    Waits(GroupTotal),
+    Waits(Box<GroupTotal>),
 }
 
 #[derive(Debug)]
@@ -86,9 +86,11 @@ impl Streams {
 /// What has been added to `last`, and whether the maximum of waits is that of these.
 fn difference(value: &StreamValue, last: Option<&StreamValue>) -> (StreamValue, bool) {
     match (value, last) {
-        (StreamValue::Sum(now), Some(StreamValue::Sum(last))) => (StreamValue::Sum(now.saturating_sub(*last)), true),
-        (StreamValue::Waits(now), Some(StreamValue::Waits(last))) => {
-            (StreamValue::Waits(now.since(last)), now.max_ns > last.max_ns)
+        (StreamValue::Sum(value), Some(StreamValue::Sum(last))) => {
+            (StreamValue::Sum(value.saturating_sub(*last)), true)
+        }
+        (StreamValue::Waits(value), Some(StreamValue::Waits(last))) => {
+            (StreamValue::Waits(Box::new(value.since(last))), value.max_ns > last.max_ns)
         }
         _ => (value.clone(), true),
     }

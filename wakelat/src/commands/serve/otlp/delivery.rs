@@ -31,7 +31,7 @@ pub struct SharedQueue {
 }
 
 /// Delivers the exports of one queue.
-pub struct Delivery {
+pub struct ExportDelivery {
     /// The queue.
     pub shared: Rc<SharedQueue>,
     /// Whether points count what no earlier one has, so that no export may arrive twice.
@@ -40,7 +40,7 @@ pub struct Delivery {
     pub receiver: String,
 }
 
-impl Delivery {
+impl ExportDelivery {
     /// Delivers exports for ever by `send`.
     pub async fn run(&self, send: impl AsyncFn(Bytes) -> Attempt) {
         let mut failures = Failures::default();
@@ -139,7 +139,7 @@ mod tests {
         ["a", "b"].iter().for_each(|export| _ = shared.queue.borrow_mut().push(Bytes::from_static(export.as_bytes())));
         let (began, at) = (Instant::now(), Cell::new(0));
         let sent = RefCell::new(Vec::new());
-        let delivery = Delivery { shared, delta, receiver: "test".to_owned() };
+        let delivery = ExportDelivery { shared, delta, receiver: "test".to_owned() };
         let send = async |export: Bytes| {
             sent.borrow_mut().push((export, began.elapsed()));
             at.set(at.get() + 1);

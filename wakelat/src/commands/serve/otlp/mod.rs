@@ -20,7 +20,7 @@ use wakelat_core::service::{
 };
 
 use self::{
-    delivery::{Delivery, Failures, SharedQueue},
+    delivery::{ExportDelivery, Failures, SharedQueue},
     request::Receiver,
 };
 use crate::{config::OtlpConfig, status::status};
@@ -37,7 +37,7 @@ pub struct OtlpExports {
     interval_ns: u64,
     /// The length of the measurement at the last export: ns.
     exported_ns: u64,
-    delivery: Rc<Delivery>,
+    delivery: Rc<ExportDelivery>,
     receiver: Receiver,
 }
 
@@ -50,7 +50,7 @@ impl OtlpExports {
         let receiver = Receiver::resolve(config)?;
         let shared = Rc::new(SharedQueue::default());
         let delta = config.temporality == Temporality::Delta;
-        let delivery = Delivery { shared, delta, receiver: config.endpoint.to_string() };
+        let delivery = ExportDelivery { shared, delta, receiver: config.endpoint.to_string() };
         Ok(Self {
             exporter: OtlpExporter::new(config.temporality, resource(config)),
             interval_ns: config.interval_ns,
