@@ -291,9 +291,7 @@ fn cost(export: &mut Export) {
 #[cfg(test)]
 mod tests {
     use opentelemetry_proto::tonic::{
-        collector::metrics::v1::{
-            ExportMetricsPartialSuccess, ExportMetricsServiceRequest, ExportMetricsServiceResponse,
-        },
+        collector::metrics::v1::ExportMetricsServiceRequest,
         common::v1::{KeyValue, any_value::Value},
         metrics::v1::{Metric, metric::Data, number_data_point},
     };
