@@ -1,6 +1,6 @@
 //! The system calls of a measurement once everything is open, by what they are for.
 //!
-//! None of them opens a file for writing, connects, starts a program, maps memory as executable, or reaches
+//! None of them opens a file for writing, connects without a request, starts a program, maps memory as executable, or reaches
 //! another process.
 
 use anyhow::Result;
@@ -94,10 +94,33 @@ pub fn allowed(sandbox: &Sandbox, own_pid: u32) -> Vec<AllowedCall> {
         calls.push(AllowedCall::any(libc::SYS_perf_event_open));
     }
     if sandbox.accepts {
-        calls.extend(ACCEPTING.iter().map(|number| AllowedCall::any(*number)));
+        calls.push(AllowedCall::any(libc::SYS_accept4));
+    }
+    if sandbox.connects_to.is_some() {
+        calls.extend([tcp_sockets(), AllowedCall::any(libc::SYS_connect)]);
+    }
+    // For connections of either direction: their errors, and their end.
+    if sandbox.accepts || sandbox.connects_to.is_some() {
+        calls.extend([libc::SYS_getsockopt, libc::SYS_shutdown].map(AllowedCall::any));
     }
     calls.extend(sandbox.signals.map(|pid| AllowedCall::one_of(libc::SYS_kill, 0, [u64::from(pid)])));
     calls
+}
+
+/// socket(2) for TCP over IPv4 and IPv6, and nothing else: Landlock restricts the ports of no other protocol, also not of
+/// MPTCP.
+fn tcp_sockets() -> AllowedCall {
+    /// The type without `SOCK_NONBLOCK` and `SOCK_CLOEXEC` (`SOCK_TYPE_MASK`, include/linux/net.h).
+    const TYPE: u64 = 0xf;
+    let tcp = |family: c_int| {
+        let all = u64::from(u32::MAX);
+        vec![
+            Argument { index: 0, mask: all, value: as_argument(family) },
+            Argument { index: 1, mask: TYPE, value: as_argument(libc::SOCK_STREAM) },
+            Argument { index: 2, mask: all, value: 0 },
+        ]
+    };
+    AllowedCall { number: libc::SYS_socket, alternatives: [libc::AF_INET, libc::AF_INET6].map(tcp).into() }
 }
 
 /// Flags of open(2) that write to a file or create one.
@@ -193,9 +216,6 @@ const ANY_ARGUMENTS: &[c_long] = &[
     libc::SYS_getpgid,
 ];
 
-/// Calls for connections that others open: their errors, and their end.
-const ACCEPTING: &[c_long] = &[libc::SYS_accept4, libc::SYS_getsockopt, libc::SYS_shutdown];
-
 /// Calls that newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const OLD: &[c_long] = &[
@@ -256,7 +276,13 @@ mod tests {
 
     #[test]
     fn each_call_is_listed_once() {
-        let mut all = numbers(&Sandbox { opens_perf_events: true, accepts: true, signals: Some(7), ..Sandbox::EMPTY });
+        let mut all = numbers(&Sandbox {
+            opens_perf_events: true,
+            accepts: true,
+            connects_to: Some(1),
+            signals: Some(7),
+            ..Sandbox::EMPTY
+        });
         let count = all.len();
         all.sort_unstable();
         all.dedup();
@@ -287,7 +313,9 @@ mod tests {
     #[test]
     fn only_a_request_allows_signals_and_perf_events_and_connections() {
         let none = numbers(&Sandbox::EMPTY);
-        assert!(!none.contains(&libc::SYS_accept4));
+        assert!(!none.contains(&libc::SYS_accept4) && !none.contains(&libc::SYS_getsockopt));
+        let connects = numbers(&Sandbox { connects_to: Some(1), ..Sandbox::EMPTY });
+        assert!(connects.contains(&libc::SYS_connect) && !connects.contains(&libc::SYS_accept4));
         assert!(!none.contains(&libc::SYS_kill) && !none.contains(&libc::SYS_perf_event_open));
         let both = numbers(&Sandbox { opens_perf_events: true, signals: Some(7), ..Sandbox::EMPTY });
         assert!(both.contains(&libc::SYS_kill) && both.contains(&libc::SYS_perf_event_open));

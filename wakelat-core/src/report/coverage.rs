@@ -137,6 +137,21 @@ pub struct SwitchInTerms {
 }
 
 impl SwitchInTerms {
+    /// The terms that add up to `seen`, by the value of the label `result` in metrics.
+    pub fn by_result(&self) -> [(&'static str, u64); 9] {
+        [
+            ("measured", self.measured),
+            ("filtered", self.filtered),
+            ("other_class", self.other_class),
+            ("not_sampled", self.not_sampled),
+            ("ring_buffer_full", self.ring_buffer_full),
+            ("invalid", self.invalid),
+            ("unknown_start", self.unknown_start),
+            ("after_unseen", self.after_unseen),
+            ("not_timed", self.not_timed),
+        ]
+    }
+
     /// The terms of the time since `before`, if `self` and `before` are totals since the same start.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {

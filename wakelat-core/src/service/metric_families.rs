@@ -8,6 +8,7 @@ use std::{borrow::Cow, rc::Rc};
 use super::{
     constant_labels::ConstantLabels,
     exponential::ExponentialBuckets,
+    export_counts::{self, ExportCounts},
     series::{SeriesTable, WaitSeries},
 };
 use crate::{aggregate::container_id::Container, report::Report};
@@ -24,6 +25,8 @@ pub struct MetricsSnapshot<'a> {
     pub version: &'a str,
     /// Labels that all series have.
     pub labels: &'a ConstantLabels,
+    /// What became of the exports to an OTLP receiver, if there is one.
+    pub exports: Option<ExportCounts>,
 }
 
 /// The type of a metric family.
@@ -48,14 +51,14 @@ pub struct MetricFamily {
     /// The meaning.
     pub help: &'static str,
     /// One metric for each combination of labels.
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<FamilyMetric>,
 }
 
 /// Names and values of labels.
 pub type Labels = Vec<(&'static str, Cow<'static, str>)>;
 
 /// A metric of a family.
-pub struct Metric {
+pub struct FamilyMetric {
     /// Labels that several metrics share.
     pub labels: Rc<Labels>,
     /// The label that this metric has besides them.
@@ -67,7 +70,7 @@ pub struct Metric {
 /// The value of a metric.
 pub enum MetricValue {
     /// Of a counter or a gauge.
-    Number(Number),
+    Number(MetricNumber),
     /// Of a histogram.
     Histogram(HistogramValue),
     /// Of a summary.
@@ -81,7 +84,7 @@ pub enum MetricValue {
 
 /// A number of a counter or a gauge.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Number {
+pub enum MetricNumber {
     /// A count.
     Count(u64),
     /// A time: ns.
@@ -106,7 +109,7 @@ pub struct HistogramValue {
 const BOUNDS: std::ops::RangeInclusive<u32> = 10..=34;
 
 /// The name of the series of all groups without one of their own.
-const OTHER: &str = "(other)";
+pub(super) const OTHER: &str = "(other)";
 
 /// All metrics.
 pub fn families(snapshot: &MetricsSnapshot) -> Vec<MetricFamily> {
@@ -121,30 +124,43 @@ pub fn families(snapshot: &MetricsSnapshot) -> Vec<MetricFamily> {
 struct Families(Vec<MetricFamily>);
 
 impl Families {
-    fn add(&mut self, name: &'static str, kind: FamilyKind, help: &'static str, metrics: Vec<Metric>) {
+    fn add(&mut self, name: &'static str, kind: FamilyKind, help: &'static str, metrics: Vec<FamilyMetric>) {
         self.0.push(MetricFamily { name, kind, help, metrics });
     }
 
     /// Adds a family of one metric without labels.
-    fn single(&mut self, name: &'static str, kind: FamilyKind, help: &'static str, number: Number) {
-        self.add(name, kind, help, vec![Metric::number(&Rc::default(), None, number)]);
+    fn single(&mut self, name: &'static str, kind: FamilyKind, help: &'static str, number: MetricNumber) {
+        self.add(name, kind, help, vec![FamilyMetric::number(&Rc::default(), None, number)]);
     }
 
     fn counter(&mut self, name: &'static str, help: &'static str, count: u64) {
-        self.single(name, FamilyKind::Counter, help, Number::Count(count));
+        self.single(name, FamilyKind::Counter, help, MetricNumber::Count(count));
+    }
+
+    /// Adds a family of one counter for each result.
+    fn results(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        counts: impl IntoIterator<Item = (&'static str, u64)>,
+    ) {
+        let none = Rc::default();
+        let metric =
+            |(result, count)| FamilyMetric::number(&none, Some(("result", result)), MetricNumber::Count(count));
+        self.add(name, FamilyKind::Counter, help, counts.into_iter().map(metric).collect());
     }
 
     fn time(&mut self, name: &'static str, help: &'static str, ns: impl Into<u128>) {
-        self.single(name, FamilyKind::Counter, help, Number::Ns(ns.into()));
+        self.single(name, FamilyKind::Counter, help, MetricNumber::Ns(ns.into()));
     }
 
-    fn gauge(&mut self, name: &'static str, help: &'static str, number: Number) {
+    fn gauge(&mut self, name: &'static str, help: &'static str, number: MetricNumber) {
         self.single(name, FamilyKind::Gauge, help, number);
     }
 }
 
-impl Metric {
-    fn number(labels: &Rc<Labels>, label: Option<(&'static str, &'static str)>, number: Number) -> Self {
+impl FamilyMetric {
+    fn number(labels: &Rc<Labels>, label: Option<(&'static str, &'static str)>, number: MetricNumber) -> Self {
         Self { labels: Rc::clone(labels), label, value: MetricValue::Number(number) }
     }
 }
@@ -173,7 +189,7 @@ fn waits(snapshot: &MetricsSnapshot, families: &mut Families) {
     let named = snapshot.series.series().map(|(name, series)| (Rc::new(labels(name)), series));
     let other = snapshot.series.other().map(|series| (Rc::new(labels(OTHER)), series));
     let all: Vec<(Rc<Labels>, &WaitSeries)> = named.chain(other).collect();
-    let metrics = all.iter().map(|(labels, series)| Metric {
+    let metrics = all.iter().map(|(labels, series)| FamilyMetric {
         labels: Rc::clone(labels),
         label: None,
         value: MetricValue::Histogram(histogram(series)),
@@ -185,9 +201,9 @@ fn waits(snapshot: &MetricsSnapshot, families: &mut Families) {
         metrics.collect(),
     );
     let causes = all.iter().flat_map(|(labels, series)| {
-        series
-            .causes()
-            .map(move |(cause, time)| Metric::number(labels, Some(("cause", cause.name())), Number::Ns(time.ns)))
+        series.causes().map(move |(cause, time)| {
+            FamilyMetric::number(labels, Some(("cause", cause.name())), MetricNumber::Ns(time.ns))
+        })
     });
     families.add(
         "wakelat_wait_cause_seconds",
@@ -195,16 +211,16 @@ fn waits(snapshot: &MetricsSnapshot, families: &mut Families) {
         "Time in waits, by cause; all causes add up to wakelat_wait_seconds_sum.",
         causes.collect(),
     );
-    let maxima = all
-        .iter()
-        .map(|(labels, series)| Metric::number(labels, None, Number::Ns(series.recent_max_ns(snapshot.now_s).into())));
+    let maxima = all.iter().map(|(labels, series)| {
+        FamilyMetric::number(labels, None, MetricNumber::Ns(series.recent_max_ns(snapshot.now_s).into()))
+    });
     families.add(
         "wakelat_wait_recent_max_seconds",
         FamilyKind::Gauge,
         "Longest wait that ended in the last 60 to 70 seconds.",
         maxima.collect(),
     );
-    let classes = snapshot.report.groups.iter().map(|group| Metric {
+    let classes = snapshot.report.groups.iter().map(|group| FamilyMetric {
         labels: Rc::default(),
         label: Some(("class", group.class.name())),
         value: MetricValue::Summary { count: group.distribution.count(), sum_ns: group.distribution.sum_ns() },
@@ -216,16 +232,16 @@ fn waits(snapshot: &MetricsSnapshot, families: &mut Families) {
         classes.collect(),
     );
     let table = snapshot.series;
-    families.gauge("wakelat_series", "Cgroups with series of their own.", Number::Count(table.len() as u64));
+    families.gauge("wakelat_series", "Cgroups with series of their own.", MetricNumber::Count(table.len() as u64));
     families.gauge(
         "wakelat_series_limit",
         "Maximum of wakelat_series (--max-series).",
-        Number::Count(table.max_series() as u64),
+        MetricNumber::Count(table.max_series() as u64),
     );
     families.gauge(
         "wakelat_other_cgroups",
         "Cgroups that were counted as (other) because of the limit.",
-        Number::Count(table.merged_groups()),
+        MetricNumber::Count(table.merged_groups()),
     );
 }
 
@@ -238,25 +254,7 @@ fn coverage(snapshot: &MetricsSnapshot, families: &mut Families) {
             "Switches to a task other than idle; the sum of all wakelat_switch_ins.",
             terms.seen,
         );
-        let results = [
-            ("measured", terms.measured),
-            ("filtered", terms.filtered),
-            ("other_class", terms.other_class),
-            ("not_sampled", terms.not_sampled),
-            ("ring_buffer_full", terms.ring_buffer_full),
-            ("invalid", terms.invalid),
-            ("unknown_start", terms.unknown_start),
-            ("after_unseen", terms.after_unseen),
-            ("not_timed", terms.not_timed),
-        ];
-        let none = Rc::default();
-        let metric = |(result, count)| Metric::number(&none, Some(("result", result)), Number::Count(count));
-        families.add(
-            "wakelat_switch_ins",
-            FamilyKind::Counter,
-            "Switches to a task, by what became of its wait.",
-            results.map(metric).into(),
-        );
+        families.results("wakelat_switch_ins", "Switches to a task, by what became of its wait.", terms.by_result());
         let unknown = "Time in waits of the results unknown_start and after_unseen, as far as it is known.";
         families.time("wakelat_unknown_wait_seconds", unknown, terms.unknown_ns);
         families.counter("wakelat_unseen_waits", "Waits that ended unseen, by the kernel's count.", terms.unseen);
@@ -265,6 +263,11 @@ fn coverage(snapshot: &MetricsSnapshot, families: &mut Families) {
     }
     if let Some(missed) = report.coverage.missed {
         families.counter("wakelat_program_runs_missed", "Events for which the kernel skipped a program.", missed);
+    }
+    if let Some(counts) = &snapshot.exports {
+        families.results("wakelat_otlp_exports", export_counts::EXPORTS_HELP, counts.by_result());
+        families.counter("wakelat_otlp_rejected_points", export_counts::REJECTED_POINTS_HELP, counts.rejected_points);
+        families.gauge("wakelat_otlp_queue", export_counts::QUEUE_HELP, MetricNumber::Count(counts.queued));
     }
     let lost = "Parts of waits whose pair of cgroups had no room.";
     families.counter("wakelat_pairs_lost", lost, snapshot.series.pairs_lost());
@@ -275,27 +278,27 @@ fn cost(snapshot: &MetricsSnapshot, families: &mut Families) {
     if let Some(cost) = &report.overhead {
         families.time("wakelat_program_seconds", "CPU time of the BPF programs.", cost.programs.ns);
         families.time("wakelat_process_cpu_seconds", "CPU time of wakelat itself.", cost.tool_ns);
-        families.gauge("wakelat_cpus", "Online CPUs when wakelat started.", Number::Count(cost.cpus.into()));
+        families.gauge("wakelat_cpus", "Online CPUs when wakelat started.", MetricNumber::Count(cost.cpus.into()));
         let capacity_ns = cost.capacity_ns(report.duration_ns).max(1);
         let ratio = cost.total_ns() as f64 / capacity_ns as f64;
         let help = "Share of all CPU time that measuring took since the start.";
-        families.gauge("wakelat_overhead_ratio", help, Number::Ratio(ratio));
+        families.gauge("wakelat_overhead_ratio", help, MetricNumber::Ratio(ratio));
     }
     if let Some(waited_ns) = report.reader_waited_ns {
         families.time("wakelat_reader_wait_seconds", "Time that wakelat itself waited for a CPU.", waited_ns);
     }
     let end_ns = u128::from(report.start_unix_ns) + u128::from(report.duration_ns);
     let start = "When measuring began: seconds since 1970-01-01 UTC.";
-    families.gauge("wakelat_start_time_seconds", start, Number::Ns(report.start_unix_ns.into()));
+    families.gauge("wakelat_start_time_seconds", start, MetricNumber::Ns(report.start_unix_ns.into()));
     let end = "Until when everything is counted: seconds since 1970-01-01 UTC.";
-    families.gauge("wakelat_last_read_time_seconds", end, Number::Ns(end_ns));
+    families.gauge("wakelat_last_read_time_seconds", end, MetricNumber::Ns(end_ns));
     let labels = [("version", snapshot.version), ("kernel", report.kernel.as_str())];
     let labels = labels.map(|(name, value)| (name, Cow::Owned(value.to_owned())));
     families.add(
         "wakelat_build_info",
         FamilyKind::Gauge,
         "The version of wakelat, and the kernel's release.",
-        vec![Metric::number(&Rc::new(labels.into()), None, Number::Count(1))],
+        vec![FamilyMetric::number(&Rc::new(labels.into()), None, MetricNumber::Count(1))],
     );
 }
 
@@ -317,7 +320,7 @@ pub(super) mod testing {
             Some(SwitchInTerms { seen: 5, measured: 3, filtered: 2, ..SwitchInTerms::default() });
         let programs = ProgramTime { ns: 10_000_000, switches: 5, timed_runs: 1 };
         report.overhead = Some(Overhead { cpus: 2, tool_ns: 10_000_000, programs });
-        use_it(&MetricsSnapshot { series: &series, report: &report, now_s: 1, version: "1.0", labels })
+        use_it(&MetricsSnapshot { series: &series, report: &report, now_s: 1, version: "1.0", labels, exports: None })
     }
 }
 

@@ -6,7 +6,7 @@ use prost::Message;
 use super::{
     exponential::{ExponentialBuckets, SCHEMA, ZERO_NS},
     metric_families::{
-        FamilyKind, HistogramValue, Metric, MetricFamily, MetricValue, MetricsSnapshot, Number, families,
+        FamilyKind, FamilyMetric, HistogramValue, MetricFamily, MetricNumber, MetricValue, MetricsSnapshot, families,
     },
 };
 
@@ -40,7 +40,11 @@ fn message(family: &MetricFamily, constant: &[proto::LabelMessage]) -> proto::Fa
     }
 }
 
-fn metric_message(metric: &Metric, kind: proto::MetricType, constant: &[proto::LabelMessage]) -> proto::MetricMessage {
+fn metric_message(
+    metric: &FamilyMetric,
+    kind: proto::MetricType,
+    constant: &[proto::LabelMessage],
+) -> proto::MetricMessage {
     let own = metric.labels.iter().map(|(name, value)| (*name, value.as_ref())).chain(metric.label);
     let labels =
         own.map(|(name, value)| proto::LabelMessage::new(name, value)).chain(constant.iter().cloned()).collect();
@@ -92,11 +96,11 @@ fn spans(exponential: &ExponentialBuckets) -> (Vec<proto::SpanMessage>, Vec<i64>
     (spans, deltas)
 }
 
-fn double(number: Number) -> f64 {
+fn double(number: MetricNumber) -> f64 {
     match number {
-        Number::Count(count) => count as f64,
-        Number::Ns(ns) => seconds(ns),
-        Number::Ratio(ratio) => ratio,
+        MetricNumber::Count(count) => count as f64,
+        MetricNumber::Ns(ns) => seconds(ns),
+        MetricNumber::Ratio(ratio) => ratio,
     }
 }
 

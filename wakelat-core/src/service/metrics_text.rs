@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Write as _};
 
 use super::{
     constant_labels::escaped,
-    metric_families::{FamilyKind, Metric, MetricFamily, MetricValue, MetricsSnapshot, Number, families},
+    metric_families::{FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricValue, MetricsSnapshot, families},
 };
 
 /// A text format.
@@ -37,7 +37,7 @@ impl Display for Seconds {
     }
 }
 
-impl Display for Number {
+impl Display for MetricNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Count(count) => count.fmt(f),
@@ -73,7 +73,7 @@ impl MetricsText {
         metrics.iter().for_each(|metric| self.metric(name, suffix, metric));
     }
 
-    fn metric(&mut self, name: &str, suffix: &str, metric: &Metric) {
+    fn metric(&mut self, name: &str, suffix: &str, metric: &FamilyMetric) {
         let shared = metric.labels.iter().map(|(name, value)| (*name, value.as_ref())).chain(metric.label);
         let mut labels: String = shared.map(|(name, value)| format!("{name}=\"{}\",", escaped(value))).collect();
         labels.pop();

@@ -4,9 +4,11 @@
 pub mod accept;
 pub mod constant_labels;
 pub mod exponential;
+pub mod export_counts;
 pub mod metric_families;
 pub mod metrics_format;
 mod metrics_protobuf;
 mod metrics_text;
+pub mod otlp;
 pub mod recent;
 pub mod series;

@@ -69,6 +69,7 @@ pub struct WaitSeries {
     causes: [CauseTime; CountedCause::ALL.len()],
     maximum: SlidingMaximum,
     last_wait_s: u64,
+    number: u64,
 }
 
 impl WaitSeries {
@@ -77,6 +78,12 @@ impl WaitSeries {
         causes.iter().for_each(|(cause, time)| self.causes[*cause as usize].merge(time));
         self.maximum.record(total.max_ns, now_s);
         self.last_wait_s = now_s;
+    }
+
+    /// The number of the series: no two of a table have the same, also if one of the same name has ended. 0 for that of all
+    /// other groups.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// The waits.
@@ -106,6 +113,8 @@ impl WaitSeries {
 pub struct SeriesTable {
     max_series: usize,
     series: BTreeMap<String, WaitSeries>,
+    /// The number of the last series that began.
+    last_number: u64,
     /// Groups beyond the limit, those without a name of their own, and those for which the kernel's table had no room.
     other: WaitSeries,
     /// Hashes of the names of the groups in `other`.
@@ -122,6 +131,7 @@ impl SeriesTable {
         Self {
             max_series,
             series: BTreeMap::new(),
+            last_number: 0,
             other: WaitSeries::default(),
             merged: HashSet::new(),
             hasher: RandomState::new(),
@@ -140,7 +150,10 @@ impl SeriesTable {
                     if self.series.contains_key(name)
                         || self.series.len() < self.max_series && can_have_series(name) =>
                 {
-                    self.series.entry(name.clone()).or_default()
+                    self.series.entry(name.clone()).or_insert_with(|| {
+                        self.last_number += 1;
+                        WaitSeries { number: self.last_number, ..WaitSeries::default() }
+                    })
                 }
                 Some(name) => {
                     if self.merged.len() < MAX_MERGED_NAMES {

@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{ClassName, CommonFlags, FilterFlags, FromEvent, OutputFlags, ResourceFlags, ThresholdFlags, WindowFlags};
-use crate::config::{ConfigError, GroupingConfig, ListenAddress, ServeConfig, ServeFile, ServeSettings, number};
-use wakelat_core::{aggregate::key::Key, report::Mode};
+use crate::config::{
+    ConfigError, GroupingConfig, ListenAddress, OtlpConfig, OtlpEndpoint, ServeConfig, ServeFile, ServeSettings,
+    number, otlp_interval,
+};
+use wakelat_core::{aggregate::key::Key, report::Mode, service::otlp::Temporality};
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
@@ -15,6 +18,7 @@ Examples:
   wakelat serve --listen unix:/run/wakelat.sock  only for processes that may use the socket
   wakelat serve --max-series 200                 at most 200 cgroups with series of their own
   wakelat serve --config serve.toml              settings from a file, read again on SIGHUP
+  wakelat serve --otlp http://127.0.0.1:4318     also export the metrics to an OpenTelemetry collector
   curl 'http://127.0.0.1:9779/why?last=30s'      what tasks waited for in the last 30 seconds";
 
 /// Measure all the time, and serve the waits of each cgroup and their causes as metrics
@@ -37,12 +41,49 @@ pub(super) struct ServeFlags {
     #[arg(long, help_heading = "Service")]
     check: bool,
 
+    /// Export metrics to this OTLP receiver, over plain HTTP; /v1/metrics if URL has no path
+    #[arg(long, value_name = "URL", help_heading = "OpenTelemetry")]
+    otlp: Option<OtlpEndpoint>,
+
+    /// Export at this interval, at least 1s
+    #[arg(long, value_name = "TIME", default_value = "60s", requires = "otlp", value_parser = otlp_interval, allow_hyphen_values = true, help_heading = "OpenTelemetry")]
+    otlp_interval: u64,
+
+    /// What the points of counters and histograms cover
+    #[arg(
+        long,
+        value_name = "KIND",
+        value_enum,
+        default_value = "cumulative",
+        requires = "otlp",
+        help_heading = "OpenTelemetry"
+    )]
+    otlp_temporality: TemporalityName,
+
     #[command(flatten)]
     resources: ResourceFlags,
 
     /// Keep capabilities, file access and system calls that the measurement no longer needs, for debugging
     #[arg(long, help_heading = "Resources")]
     keep_privileges: bool,
+}
+
+/// What points cover.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TemporalityName {
+    /// Everything since the series began
+    Cumulative,
+    /// Everything since the previous export
+    Delta,
+}
+
+impl From<TemporalityName> for Temporality {
+    fn from(name: TemporalityName) -> Self {
+        match name {
+            TemporalityName::Cumulative => Self::Cumulative,
+            TemporalityName::Delta => Self::Delta,
+        }
+    }
 }
 
 impl ServeFlags {
@@ -74,6 +115,12 @@ impl ServeFlags {
         let (by, mode) = (vec![Key::Cgroup], Some(Mode::Aggregate));
         measurement.set_why_counted(GroupingConfig { by, max_groups: settings.max_series, mode }, machine)?;
         measurement.set_service()?;
-        Ok(ServeConfig { measurement, settings, file, check: self.check })
+        let variable = |name: &str| std::env::var(name).ok();
+        let otlp = |endpoint| {
+            let config = OtlpConfig::new(endpoint, self.otlp_interval, self.otlp_temporality.into(), variable);
+            config.map_err(ConfigError::Usage)
+        };
+        let otlp = self.otlp.map(otlp).transpose()?;
+        Ok(ServeConfig { measurement, settings, file, otlp, check: self.check })
     }
 }

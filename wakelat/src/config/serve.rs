@@ -4,7 +4,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{Config, ServeSettings};
+use super::{Config, OtlpConfig, ServeSettings};
 
 /// Where the service listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +69,8 @@ pub struct ServeConfig {
     pub settings: ServeSettings,
     /// The configuration file and the flags that override it, if there is one.
     pub file: Option<ServeFile>,
+    /// Where totals are exported to, if anywhere.
+    pub otlp: Option<OtlpConfig>,
     /// Whether only to check and show the settings.
     pub check: bool,
 }

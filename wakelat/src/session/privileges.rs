@@ -31,8 +31,8 @@ pub fn drop_unneeded(
         log::info!("all privileges are kept");
         return Ok(());
     }
-    let accepts = view.accepts_connections();
-    let mut sandbox = Sandbox { accepts, ..needed(config, environment, shows_events) };
+    let (accepts, connects_to) = (view.accepts_connections(), view.connects_to());
+    let mut sandbox = Sandbox { accepts, connects_to, ..needed(config, environment, shows_events) };
     if let ReadableFiles::Below(paths) = &mut sandbox.files {
         paths.extend(view.reads_below());
     }
@@ -81,5 +81,14 @@ fn needed(config: &Config, environment: &Environment, shows_events: Option<Timel
         _ => None,
     };
     let starts_programs = matches!(action, Some(ThresholdAction::Exec(_)));
-    Sandbox { capabilities, files, attaches, opens_perf_events, accepts: false, signals, starts_programs }
+    Sandbox {
+        capabilities,
+        files,
+        attaches,
+        opens_perf_events,
+        accepts: false,
+        connects_to: None,
+        signals,
+        starts_programs,
+    }
 }

@@ -57,6 +57,11 @@ pub trait View {
     /// Reads the configuration again.
     fn reload(&mut self) {}
 
+    /// The TCP port of other machines that the view connects to, if any.
+    fn connects_to(&self) -> Option<u16> {
+        None
+    }
+
     /// Whether the view handles keys and changes of the terminal's size, if there is a terminal.
     fn takes_input(&self) -> bool {
         false

@@ -114,6 +114,23 @@ impl GroupTotal {
         buckets.map(move |(index, waits)| (from_ns(index), coarse_upper(index), *waits))
     }
 
+    /// The number of waits in each of the kernel's buckets (`coarse_upper` of wakelat-common).
+    pub fn bucket_counts(&self) -> &[u64] {
+        &*self.buckets
+    }
+
+    /// The waits that have been added since this was `earlier`. The maximum stays that of all waits.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut added = self.clone();
+        added.waits -= earlier.waits.min(self.waits);
+        added.sum_ns -= earlier.sum_ns.min(self.sum_ns);
+        for (mine, other) in added.causes.iter_mut().zip(&earlier.causes) {
+            *mine = CauseTime { ns: mine.ns.saturating_sub(other.ns), waits: mine.waits.saturating_sub(other.waits) };
+        }
+        added.buckets.iter_mut().zip(&*earlier.buckets).for_each(|(mine, other)| *mine = mine.saturating_sub(*other));
+        added
+    }
+
     /// Number of waits below `bound_ns`, which must be a power of two from 8 on: then no bucket contains values on both
     /// sides of it, and the number is exact.
     pub fn waits_below(&self, bound_ns: u64) -> u64 {

@@ -7,6 +7,7 @@
 
 mod connections;
 mod listener;
+mod otlp;
 mod query;
 mod routes;
 mod service_manager;
@@ -23,6 +24,7 @@ use anyhow::Result;
 
 use self::{
     listener::ServiceSocket,
+    otlp::OtlpExports,
     routes::Routes,
     service_manager::{ServiceManager, ServiceState},
     totals::Totals,
@@ -52,6 +54,7 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
     let manager = ServiceManager::connect()?;
     let listen = &config.settings.listen;
     let listener = ServiceSocket::bind(listen)?;
+    let otlp = config.otlp.as_ref().map(OtlpExports::open).transpose()?;
     let environment = prepare(&config.measurement)?;
     if listen.is_remote() {
         status(format_args!(
@@ -65,8 +68,14 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
         totals: Rc::new(RefCell::new(Totals::new(config.settings.clone()))),
         file: config.file.clone(),
         manager,
+        otlp_port: config.otlp.as_ref().map(|otlp| otlp.endpoint.port),
+        otlp,
     };
-    session::run(&config.measurement, &environment, &mut view)
+    let stopped = session::run(&config.measurement, &environment, &mut view);
+    if let Some(otlp) = view.otlp.take() {
+        otlp.finish(view.totals.borrow().snapshot().as_ref())?;
+    }
+    stopped
 }
 
 /// Adds each second's waits to the totals.
@@ -77,6 +86,8 @@ struct ServiceView {
     totals: Rc<RefCell<Totals>>,
     file: Option<ServeFile>,
     manager: ServiceManager,
+    otlp: Option<OtlpExports>,
+    otlp_port: Option<u16>,
 }
 
 impl View for ServiceView {
@@ -120,6 +131,10 @@ impl View for ServiceView {
         self.manager.notify(ServiceState::Ready);
     }
 
+    fn connects_to(&self) -> Option<u16> {
+        self.otlp_port
+    }
+
     fn loaded(&mut self, collector: &mut Collector) {
         self.totals.borrow_mut().set_not_separated(collector.causes_not_separated());
     }
@@ -131,6 +146,9 @@ impl View for ServiceView {
             connections::spawn(listener, Routes::new(Rc::clone(&self.totals)))?;
             status(format_args!("listening on {address}"));
             self.manager.notify(ServiceState::Ready);
+        }
+        if let Some(otlp) = &self.otlp {
+            otlp.spawn();
         }
         Ok(())
     }
@@ -145,7 +163,12 @@ impl View for ServiceView {
             let relative = cgroup.trim_start_matches('/');
             self.cgroup_mount.as_ref().is_some_and(|mount| mount.join(relative).is_dir())
         };
-        self.totals.borrow_mut().covered(report, exists);
+        let mut totals = self.totals.borrow_mut();
+        totals.covered(report, exists);
+        if let Some(otlp) = &mut self.otlp {
+            totals.set_exports(otlp.counts());
+            totals.snapshot().iter().for_each(|snapshot| otlp.reading(snapshot));
+        }
         self.manager.notify(ServiceState::Alive);
         Ok(())
     }

@@ -8,7 +8,8 @@ use wakelat_core::{
     render::Style,
     report::Report,
     service::{
-        metric_families::MetricsSnapshot, metrics_format::MetricsFormat, recent::RecentTotals, series::SeriesTable,
+        export_counts::ExportCounts, metric_families::MetricsSnapshot, metrics_format::MetricsFormat,
+        recent::RecentTotals, series::SeriesTable,
     },
     why::{
         counted::summary::{CountedCause, CountedSummary},
@@ -29,6 +30,7 @@ pub struct Totals {
     report: Option<Report>,
     not_separated: Vec<CountedCause>,
     looked_for_vanished_at_s: u64,
+    exports: Option<ExportCounts>,
     /// The metrics of these totals in each format, once they have been requested.
     metrics: [Option<Bytes>; MetricsFormat::ALL.len()],
     /// As `metrics`, the causes since the start as JSON.
@@ -46,6 +48,7 @@ impl Totals {
             report: None,
             not_separated: Vec::new(),
             looked_for_vanished_at_s: 0,
+            exports: None,
             metrics: Default::default(),
             document: None,
         }
@@ -96,17 +99,30 @@ impl Totals {
         Some(self.began.elapsed().as_secs_f64() - report.duration_ns as f64 / 1e9)
     }
 
+    /// Sets what became of the exports to an OTLP receiver.
+    pub fn set_exports(&mut self, exports: ExportCounts) {
+        self.exports = Some(exports);
+    }
+
+    /// All totals; `None` before the first second has passed.
+    pub fn snapshot(&self) -> Option<MetricsSnapshot<'_>> {
+        Some(MetricsSnapshot {
+            series: &self.series,
+            report: self.report.as_ref()?,
+            now_s: self.now_s(),
+            version: env!("CARGO_PKG_VERSION"),
+            labels: &self.settings.labels,
+            exports: self.exports,
+        })
+    }
+
     /// The metrics; `None` before the first second has passed.
     pub fn metrics(&mut self, format: MetricsFormat) -> Option<Bytes> {
-        let (report, now_s) = (self.report.as_ref()?, self.now_s());
-        let version = env!("CARGO_PKG_VERSION");
-        let render = || {
-            let labels = &self.settings.labels;
-            let snapshot = MetricsSnapshot { series: &self.series, report, now_s, version, labels };
-            format.render(&snapshot).into()
-        };
         let at = MetricsFormat::ALL.iter().position(|each| *each == format)?;
-        Some(self.metrics[at].get_or_insert_with(render).clone())
+        if self.metrics[at].is_none() {
+            self.metrics[at] = Some(format.render(&self.snapshot()?).into());
+        }
+        self.metrics[at].clone()
     }
 
     /// The causes since the start as JSON (`wakelat.why-causes/1`); `None` before the first second has passed.

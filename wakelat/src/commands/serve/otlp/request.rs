@@ -1,0 +1,173 @@
+//! One request to the receiver, bounded in time and size.
+
+use std::{
+    io,
+    net::{SocketAddr, ToSocketAddrs as _},
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context as _, Result, bail};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{Request, Response, StatusCode, client::conn::http1, header};
+use hyper_util::rt::TokioIo;
+use tokio::{net::TcpStream, time::timeout};
+use wakelat_core::service::otlp::PartialSuccess;
+
+use super::queue::Attempt;
+use crate::config::OtlpConfig;
+
+/// How long connecting to one address may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long sending an export and receiving the answer may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The longest answer that is read: bytes.
+const MAX_ANSWER: usize = 64 * 1024;
+
+/// The receiver: its addresses, and what each request has.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    addresses: Vec<SocketAddr>,
+    path: String,
+    headers: header::HeaderMap,
+}
+
+impl Receiver {
+    /// Looks up the addresses of the host, which are kept from then on: resolvers need files and sockets that the process
+    /// may not open later.
+    ///
+    /// # Errors
+    /// If the host has no address.
+    pub fn resolve(config: &OtlpConfig) -> Result<Self> {
+        let endpoint = &config.endpoint;
+        let host = endpoint.host.as_str();
+        let failed = || format!("cannot resolve `{host}` (`--otlp`)");
+        let addresses: Vec<_> = (host, endpoint.port).to_socket_addrs().with_context(failed)?.collect();
+        if addresses.is_empty() {
+            bail!(failed());
+        }
+        let mut headers = header::HeaderMap::new();
+        let authority = header::HeaderValue::try_from(endpoint.authority()).with_context(failed)?;
+        headers.insert(header::HOST, authority);
+        headers.insert(
+            header::USER_AGENT,
+            header::HeaderValue::from_static(concat!("wakelat/", env!("CARGO_PKG_VERSION"))),
+        );
+        // These may be replaced, but not the type and the length of the body.
+        headers.extend(config.headers.iter().cloned());
+        headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/x-protobuf"));
+        headers.remove(header::CONTENT_LENGTH);
+        headers.remove(header::TRANSFER_ENCODING);
+        Ok(Self { addresses, path: endpoint.path.clone(), headers })
+    }
+
+    /// Sends an export over a connection of its own.
+    pub async fn send(&self, export: Bytes) -> Attempt {
+        let stream = match self.connect().await {
+            Ok(stream) => stream,
+            Err(error) => return Attempt::Later { why: format!("cannot connect: {error}"), after: None },
+        };
+        // From here on the export may arrive.
+        match timeout(ANSWER_TIMEOUT, self.answer(stream, export)).await {
+            Ok(Ok(attempt)) => attempt,
+            Ok(Err(error)) => Attempt::Unanswered(format!("no answer: {error:#}")),
+            Err(_) => Attempt::Unanswered(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs())),
+        }
+    }
+
+    /// Connects to the first address that accepts it.
+    async fn connect(&self) -> io::Result<TcpStream> {
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for address in &self.addresses {
+            match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => last = error,
+                Err(_) => last = io::ErrorKind::TimedOut.into(),
+            }
+        }
+        Err(last)
+    }
+
+    async fn answer(&self, stream: TcpStream, export: Bytes) -> Result<Attempt> {
+        let mut request = Request::post(self.path.as_str()).body(Full::new(export))?;
+        *request.headers_mut() = self.headers.clone();
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let exchange = async {
+            let response = sender.send_request(request).await?;
+            let (head, body) = response.into_parts();
+            // The status decides, also without a body.
+            let body = Limited::new(body, MAX_ANSWER).collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            Ok::<_, hyper::Error>(outcome(&Response::from_parts(head, ()), &body, SystemTime::now()))
+        };
+        tokio::pin!(connection, exchange);
+        tokio::select! {
+            biased;
+            outcome = &mut exchange => Ok(outcome?),
+            // The connection ends when the response has arrived; the exchange then has it.
+            ended = &mut connection => {
+                ended?;
+                Ok(exchange.await?)
+            }
+        }
+    }
+}
+
+/// What an answer means, by the OTLP specification ("OTLP/HTTP Response").
+fn outcome<B>(head: &Response<B>, body: &[u8], now: SystemTime) -> Attempt {
+    let code = head.status();
+    if code.is_success() {
+        return Attempt::Accepted(PartialSuccess::decode(body));
+    }
+    let why = format!("answered {code}");
+    match code {
+        StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::BAD_GATEWAY
+        | StatusCode::SERVICE_UNAVAILABLE
+        | StatusCode::GATEWAY_TIMEOUT => {
+            let after =
+                head.headers().get(header::RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?, now));
+            Attempt::Later { why, after }
+        }
+        _ => Attempt::Rejected(why),
+    }
+}
+
+/// The pause of a header `Retry-After`: seconds, or a date.
+fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+    let date = || Some(httpdate::parse_http_date(value).ok()?.duration_since(now).unwrap_or_default());
+    value.trim().parse().ok().map(Duration::from_secs).or_else(date)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(code: u16, retry_after: &str) -> Attempt {
+        let response = Response::builder().status(code).header(header::RETRY_AFTER, retry_after).body(()).unwrap();
+        outcome(&response, b"", SystemTime::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn four_codes_ask_for_another_attempt() {
+        for code in [429, 502, 503, 504] {
+            assert!(matches!(of(code, "soon"), Attempt::Later { after: None, .. }), "{code}");
+        }
+        for code in [301, 400, 401, 404, 413, 500, 501] {
+            assert!(matches!(of(code, "5"), Attempt::Rejected(_)), "{code}");
+        }
+        assert_eq!([200, 202].map(|code| of(code, "5")), [Attempt::Accepted(None), Attempt::Accepted(None)]);
+    }
+
+    #[test]
+    fn a_pause_is_seconds_or_a_date() {
+        let pause = |value| match of(503, value) {
+            Attempt::Later { after, .. } => after.map(|pause| pause.as_secs()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(pause("120"), Some(120));
+        assert_eq!(pause("Thu, 01 Jan 1970 00:00:10 GMT"), Some(10));
+        assert_eq!((pause("-1"), pause("")), (None, None));
+    }
+}
