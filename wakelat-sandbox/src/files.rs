@@ -13,9 +13,9 @@ use super::kernel_calls::landlock_abi;
 /// The newest version whose restrictions are requested. An older kernel enforces those that it knows.
 const NEWEST: ABI = ABI::V6;
 
-/// Lets this thread open only files below `paths`, and only for reading, and connect only to the TCP port `connects_to`, by
-/// which an older kernel than Linux 6.7 restricts nothing. `without_signals` also forbids signals to
-/// processes outside of the sandbox. Returns the version in force.
+/// Lets this thread open only files below `paths`, and only for reading, and connect only to the TCP port `connects_to`;
+/// before Linux 6.7, ports are not restricted. `without_signals` also forbids signals to processes outside of the
+/// sandbox. Returns the version in force.
 pub fn restrict(paths: &[PathBuf], connects_to: Option<u16>, without_signals: bool) -> Result<Option<i32>> {
     let Some(abi) = landlock_abi() else { return Ok(None) };
     let restrict = || {

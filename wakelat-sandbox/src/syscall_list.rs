@@ -1,7 +1,7 @@
 //! The system calls of a measurement once everything is open, by what they are for.
 //!
-//! None of them opens a file for writing, connects without a request, starts a program, maps memory as executable, or reaches
-//! another process.
+//! None of them opens a file for writing, connects (unless [`Sandbox::connects_to`] allows it), starts a program, maps
+//! memory as executable, or reaches another process.
 
 use anyhow::Result;
 use libc::{c_int, c_long};
