@@ -50,8 +50,9 @@ fn packages(names: &[&str]) -> anyhow::Result<()> {
         if known { update().and_then(|()| install()) } else { Err(error) }
     })?;
     if names.contains(&PROMETHEUS) {
-        // There is no service without systemd.
-        _ = Command::new("systemctl").args(["--quiet", "disable", "--now", PROMETHEUS]).output();
+        // With systemd or without, both work; a machine that starts no services at all has nothing to stop.
+        _ = Command::new("service").args([PROMETHEUS, "stop"]).output();
+        _ = Command::new("update-rc.d").args([PROMETHEUS, "disable"]).output();
     }
     Ok(())
 }
