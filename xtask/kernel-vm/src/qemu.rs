@@ -59,7 +59,7 @@ impl TimeMode {
     /// Memory of a guest: MiB.
     pub const fn memory_mib(self) -> u32 {
         match self {
-            Self::Smp | Self::Deterministic | Self::Counted => 1024,
+            Self::Smp | Self::Deterministic | Self::Counted => 1536,
             Self::Large => 12 * 1024,
         }
     }
