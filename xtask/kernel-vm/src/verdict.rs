@@ -26,8 +26,8 @@ pub const EXIT_FAILURE: i32 = 35;
 /// QEMU's exit code when the guest reboots, which with `panic=-1` means a panic.
 const EXIT_REBOOT: i32 = 0;
 
-/// Strings in the lines by which the kernel reports that it is broken or stuck. There are three messages
-/// for a stall: `self-detected stall on CPU`, `detected stalls on CPUs/tasks` and
+/// Strings in the lines by which the kernel reports that it is broken or stuck, or that files of the guest are missing
+/// because its memory was too small for them (init/initramfs.c). There are three messages for a stall: `self-detected stall on CPU`, `detected stalls on CPUs/tasks` and
 /// `detected expedited stalls` (kernel/rcu/tree_stall.h, kernel/rcu/tree_exp.h).
 const REPORTS: &[&str] = &[
     "BUG: ",
@@ -37,6 +37,7 @@ const REPORTS: &[&str] = &[
     "detected expedited stalls",
     "blocked for more than",
     "general protection fault",
+    "Initramfs unpacking failed",
 ];
 
 /// How many of the console's last lines go into a failure that has nothing better to show.

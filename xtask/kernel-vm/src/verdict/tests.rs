@@ -129,13 +129,14 @@ fn a_limit_names_the_test_that_hung() {
 }
 
 #[test]
-fn a_lockup_or_stall_fails_a_run_whose_tests_all_passed() {
+fn a_report_of_the_kernel_fails_a_run_whose_tests_all_passed() {
     for console in [
         "[   40.0] watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [a:12]",
         "[   40.0] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
         "[   40.0] rcu: INFO: rcu_preempt self-detected stall on CPU",
         "[   40.0] rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: { 1-... } 7 jiffies s: 9 root: 0x2/.",
         "[   40.0] INFO: task a:12 blocked for more than 120 seconds.",
+        "[    2.5] Initramfs unpacking failed: write error",
     ] {
         let failure = failure(GOOD, console, BootEnd::Exit(33));
         assert!(failure.starts_with("the kernel reported `") && !failure.contains("40.0"), "{failure}");
