@@ -1,7 +1,8 @@
 //! A real Prometheus scrapes `serve` with native histograms: its database has exactly what the service counted, and its
-//! quantiles are within the documented bound.
+//! quantiles are within the documented bound. Alert rules and dashboard are valid, and use only metrics that exist.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
@@ -21,8 +22,25 @@ use wakelat_tests::{
 };
 
 fn main() {
-    suite::main(once![the_database_has_what_the_service_has_counted]);
+    suite::main(once![
+        the_database_has_what_the_service_has_counted,
+        the_alert_rules_pass_their_tests,
+        every_query_of_the_dashboard_is_valid,
+        rules_dashboard_and_page_name_only_what_the_service_has,
+    ]);
 }
+
+/// The alert rules.
+const RULES: &str = include_str!("../../packaging/prometheus/wakelat.rules.yml");
+
+/// Their unit tests.
+const RULE_TESTS: &str = include_str!("../../packaging/prometheus/wakelat.rules.test.yml");
+
+/// The dashboard.
+const DASHBOARD: &str = include_str!("../../packaging/grafana/wakelat.json");
+
+/// The page about the service.
+const PAGE: &str = include_str!("../../docs/serve.md");
 
 /// Sends a request to a port of this machine. Returns the body of a successful answer.
 fn get(port: u16, path: &str, accept: &str) -> Option<String> {
@@ -160,6 +178,105 @@ fn the_database_has_what_the_service_has_counted() -> TestOutcome {
     let sum = prometheus.number("sum(wakelat_switch_ins_total)");
     assert_eq!(sum, prometheus.number("wakelat_switch_ins_seen_total"));
     drop(prometheus);
+    wakelat.signal(Signal::SIGTERM);
+    assert!(wakelat.end().status.success());
+    Ok(())
+}
+
+/// Runs promtool on a file in `directory`.
+fn assert_promtool_accepts(command: &str, directory: &Path, file: &str) -> TestOutcome {
+    let output = Command::new("promtool").args([command, "rules"]).arg(directory.join(file)).output();
+    let output = output.map_err(|_| Skip::because("needs promtool (Debian package prometheus)"))?;
+    assert!(output.status.success(), "{output:#?}");
+    Ok(())
+}
+
+fn the_alert_rules_pass_their_tests() -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    fs::write(directory.path().join("wakelat.rules.yml"), RULES).expect("a file");
+    fs::write(directory.path().join("wakelat.rules.test.yml"), RULE_TESTS).expect("a file");
+    assert_promtool_accepts("check", directory.path(), "wakelat.rules.yml")?;
+    assert_promtool_accepts("test", directory.path(), "wakelat.rules.test.yml")
+}
+
+/// The queries of the dashboard, with a value for each variable of Grafana.
+fn queries() -> Vec<String> {
+    let dashboard: Value = serde_json::from_str(DASHBOARD).expect("JSON");
+    assert!(dashboard["schemaVersion"].as_u64().is_some_and(|version| version >= 36), "that of Grafana 9 or later");
+    let panels = dashboard["panels"].as_array().expect("panels").iter();
+    let targets = panels.filter_map(|panel| panel["targets"].as_array()).flatten();
+    let of_panels = targets.map(|target| target["expr"].as_str().expect("an expression").to_owned());
+    let variables = dashboard["templating"]["list"].as_array().expect("variables");
+    let of_variables = variables.iter().filter_map(|variable| variable["query"]["query"].as_str()).map(|query| {
+        let values = query.strip_prefix("label_values(").and_then(|query| query.rsplit_once(", "));
+        values.unwrap_or_else(|| panic!("{query} does not select values of a label")).0.to_owned()
+    });
+    let set = |query: String| {
+        let query = query.replace("$__rate_interval", "5m").replace("$__range", "1h");
+        let names = variables.iter().filter_map(|variable| variable["name"].as_str());
+        names.fold(query, |query, name| query.replace(&format!("${name}"), ".*"))
+    };
+    let queries: Vec<String> = of_panels.chain(of_variables).map(set).collect();
+    assert!(queries.len() > 20, "{queries:#?}");
+    queries
+}
+
+fn every_query_of_the_dashboard_is_valid() -> TestOutcome {
+    let queries = queries();
+    assert!(queries.iter().all(|query| !query.contains('$')), "a variable that does not exist: {queries:#?}");
+    let rule = |(number, query): (usize, &String)| serde_json::json!({ "record": format!("q{number}"), "expr": query });
+    let rules: Vec<Value> = queries.iter().enumerate().map(rule).collect();
+    let file = serde_json::json!({ "groups": [{ "name": "queries", "rules": rules }] });
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    // JSON is also YAML.
+    fs::write(directory.path().join("queries.yml"), file.to_string()).expect("a file");
+    assert_promtool_accepts("check", directory.path(), "queries.yml")
+}
+
+/// The names of metrics in a text, except for recorded ones, which contain colons, and placeholders in capitals.
+fn metric_names(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"_:".contains(c));
+    words
+        .filter(|word| word.starts_with("wakelat_") && word.chars().all(|c| c == '_' || c.is_ascii_lowercase()))
+        .collect()
+}
+
+/// The names of labels that queries in a text select by.
+fn selected_labels(text: &str) -> BTreeSet<&str> {
+    let names = text.match_indices("=\"").chain(text.match_indices("=~\"")).map(|(at, _)| {
+        let before = &text[..at];
+        &before[before.rfind(|c: char| c != '_' && !c.is_ascii_alphanumeric()).map_or(0, |end| end + 1)..]
+    });
+    names.collect()
+}
+
+fn rules_dashboard_and_page_name_only_what_the_service_has() -> TestOutcome {
+    /// Labels of the target, those of a cgroup of a container (documented), and that of a test of the rules.
+    const OTHER_LABELS: [&str; 5] = ["job", "instance", "container", "pod", "cluster"];
+    Hierarchy::find()?;
+    let port = free_port();
+    let (listen, receiver) = (format!("127.0.0.1:{port}"), format!("http://127.0.0.1:{}", free_port()));
+    let wakelat = Wakelat::measuring(command(&["serve", "--listen", &listen, "--otlp", &receiver]));
+    until("the service has metrics", || get(port, "/healthz", "*/*").is_some());
+    let metrics = get(port, "/metrics", "text/plain").expect("metrics");
+    let families = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let samples = metrics.lines().filter_map(|line| line.split(['{', ' ']).next());
+    let names: BTreeSet<&str> = families.chain(samples).collect();
+    let labels: BTreeSet<&str> = selected_labels(&metrics).into_iter().chain(OTHER_LABELS).collect();
+    let queries: &str = &queries().join("\n");
+    // Kernels before 5.12 do not count the programs that they skip.
+    let absent = |name: &&str| *name == "wakelat_program_runs_missed_total";
+    for (what, text) in [("rules", RULES), ("tests of the rules", RULE_TESTS), ("dashboard", queries), ("page", PAGE)] {
+        let found = metric_names(text);
+        assert!(found.len() > 5, "{what}: {found:?}");
+        let unknown: Vec<&str> = found.difference(&names).copied().filter(|name| !absent(name)).collect();
+        assert!(unknown.is_empty(), "{what}: {unknown:?} are not in {names:#?}");
+    }
+    for (what, text) in [("rules", RULES), ("tests of the rules", RULE_TESTS), ("dashboard", queries)] {
+        let found = selected_labels(text);
+        let unknown: Vec<&str> = found.difference(&labels).copied().collect();
+        assert!(unknown.is_empty(), "{what}: {unknown:?} are not in {labels:?}");
+    }
     wakelat.signal(Signal::SIGTERM);
     assert!(wakelat.end().status.success());
     Ok(())
