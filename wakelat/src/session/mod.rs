@@ -91,7 +91,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     let mut collector = Collector::load(&settings)?;
     view.loaded(&mut collector);
     let output = Output::open(config.output.path.as_deref())?;
-    let mut overhead = OverheadMonitor::open()?;
+    let mut overhead = OverheadMonitor::open(view.unlimited_cpu_ns())?;
     overhead.attach(&mut collector, config.max_overhead_ppm, program_settings::samples_tasks(config))?;
     // Everything that needs a privilege is open. Threads inherit what is left.
     privileges::drop_unneeded(config, environment, shows_events, view)?;
@@ -144,8 +144,10 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
             }
             // Before the window boundaries: the overhead limit holds even if a boundary is always due.
             () = sleep_until(run.overhead.next_at()), if !schedule.is_over(monotonic_ns()) => {
-                // Reading the records of a period is part of its cost.
-                run.drain(&mut collector)?;
+                // Reading the records of a period is part of its cost. Nothing arrives during a pause.
+                if !run.overhead.is_paused() {
+                    run.drain(&mut collector)?;
+                }
                 match run.overhead.step(&mut collector)? {
                     OverheadAction::Nothing => continue,
                     step => run.apply(step, &mut collector)?,
@@ -161,7 +163,6 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
             readable = ring_fd.readable() => {
                 readable.context(failed)?.clear_ready();
             }
-            // Nothing arrives during a pause.
             _ = drain.tick(), if !run.overhead.is_paused() => {
                 if reads_groups {
                     run.take_aggregated(&mut collector)?;
@@ -308,7 +309,11 @@ impl Run<'_> {
             }
         }
         let mut at_ns = 0;
-        let totals = collector.totals_around(|collector| self.take_all(collector).map(|now_ns| at_ns = now_ns))?;
+        let totals = collector.totals_around(|collector| {
+            // Everything was taken when the pause began.
+            at_ns = if self.overhead.is_paused() { monotonic_ns() } else { self.take_all(collector)? };
+            Ok(())
+        })?;
         let requested_ns = if self.view.is_cumulative() { None } else { schedule.requested_ns(due) };
         let reading = WindowReading { totals, ..self.read(collector, at_ns, requested_ns)? };
         if due == WindowBoundary::WarmUp {
@@ -367,8 +372,12 @@ impl Run<'_> {
                 self.take_all(collector)?;
                 self.windows.end_period(paused_at_ns);
                 self.windows.count_paused(&collector.take_pending()?);
+                self.overhead.paused(collector)?;
             }
-            OverheadAction::Detach => collector.detach()?,
+            OverheadAction::Detach => {
+                collector.detach()?;
+                self.overhead.paused(collector)?;
+            }
             OverheadAction::Resume => {
                 let period = self.overhead.resume(collector)?;
                 period.into_iter().for_each(|period| self.windows.begin_period(period, monotonic_ns()));

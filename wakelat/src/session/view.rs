@@ -1,6 +1,10 @@
 //! The interface between a run and the command that shows its results.
 
-use std::{io::Write, path::PathBuf};
+use std::{
+    io::Write,
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 use crate::collect::{Collector, TimelineSettings};
 use wakelat_core::{
@@ -56,6 +60,11 @@ pub trait View {
 
     /// Reads the configuration again.
     fn reload(&mut self) {}
+
+    /// CPU time (ns) of threads that no overhead limit applies to, if there are any.
+    fn unlimited_cpu_ns(&self) -> Option<Arc<AtomicU64>> {
+        None
+    }
 
     /// The TCP port of other machines that the view connects to, if any.
     fn connects_to(&self) -> Option<u16> {

@@ -88,12 +88,14 @@ impl OutputWriter {
         }
     }
 
-    /// Sends the pending bytes to the thread.
+    /// Sends the pending bytes to the thread, which it wakes only if there are some.
     ///
     /// # Errors
     /// If earlier output could not be written. A reader that has gone is not an error.
     pub fn send(&mut self) -> Result<WriteResult> {
-        self.send_pending();
+        if !self.pending.is_empty() {
+            self.send_pending();
+        }
         match self.thread.take_if(|thread| thread.is_finished()) {
             Some(thread) => join(thread),
             None if self.thread.is_none() => Ok(WriteResult::NoReader),

@@ -42,8 +42,11 @@
 //! A small limit needs longer rounds, because detaching and attaching take the same CPU time whatever the
 //! limit: the bucket is then larger and fills more slowly.
 
-use wakelat_common::task_sampling::MAX_SAMPLING_SHIFT;
+mod check_interval;
+mod round;
+mod sampled_tasks;
 
+use self::{round::Round, sampled_tasks::SampledTasks};
 use super::{
     reading::{LimitReading, Pause, PauseEnd},
     run_price::RunPrice,
@@ -94,28 +97,21 @@ pub const DETACHED_NS: f64 = 2e9;
 /// inflow, and no longer if it takes less than half of that.
 const DETACH_ABOVE: f64 = 0.7;
 
-/// Time that weighs as much as all earlier time in what calling the stopped programs takes: ns. How often tasks switch
-/// varies much from one tenth of a second to the next.
+/// Time that weighs as much as all earlier time in what pauses take: ns. How often tasks switch varies much from one
+/// tenth of a second to the next.
 const SHARE_NS: f64 = 5e8;
 
-/// One task in 8. At this rate, calling the programs costs about as much as what they and the reader do for
-/// the sampled tasks: with fewer tasks, much less would be measured, and little would be saved.
-const MAX_SHIFT: u8 = 3;
-
-const _: () = assert!(MAX_SHIFT <= MAX_SAMPLING_SHIFT);
-
-/// Sampling twice as many tasks at most doubles the overhead: the inflow allows it if the overhead is at most
-/// this part of the inflow.
-const HEADROOM: f64 = 0.47;
-/// Consecutive periods with headroom before more tasks are sampled.
-const CALM_PERIODS: u32 = 3;
+/// A share of the time, of which `share` was measured in the last `length_ns`; 0 before the first measurement.
+fn smoothed(before: f64, share: f64, length_ns: u64) -> f64 {
+    let weight = if before == 0.0 { 1.0 } else { length_ns as f64 / (length_ns as f64 + SHARE_NS) };
+    before + weight * (share - before)
+}
 
 /// Keeps the overhead below a limit.
 #[derive(Clone, Copy, Debug)]
 pub struct OverheadLimit {
     /// ns of CPU time allowed per ns.
     limit: f64,
-    cpus: f64,
     /// CPU time in the bucket: ns; negative if measuring cost more than the bucket held.
     tokens: f64,
     last: LimitReading,
@@ -131,6 +127,10 @@ pub struct OverheadLimit {
     price_of_detaching: f64,
     /// What calling the stopped programs takes: ns of CPU time per ns.
     stopped_share: f64,
+    /// Whether the last period took at most half of what flows in.
+    is_calm: bool,
+    /// What wakelat itself takes in a pause: ns of CPU time per ns.
+    idle_share: f64,
     /// Whether the programs are detached for pauses.
     detaches: bool,
     /// Whether the programs are detached.
@@ -139,28 +139,12 @@ pub struct OverheadLimit {
     slow_until_ns: u64,
     /// Totals since the last period ended.
     round: Round,
-    sampling_shift: u8,
-    /// The largest sampling shift: 0 if all tasks are measured.
-    max_shift: u8,
-    calm_periods: u32,
+    sampling: SampledTasks,
     period_ns: f64,
+    /// The last extension of the current pause: ns; 0 if there was none.
+    extension_ns: f64,
     /// Tokens that the bucket has to hold before the next period begins: ns of CPU time.
     needed: f64,
-}
-
-/// What a period and the pause before it have cost.
-#[derive(Clone, Copy, Debug, Default)]
-struct Round {
-    length_ns: u64,
-    /// The part of `length_ns` in which the programs were attached.
-    attached_ns: u64,
-    runs: u64,
-    /// Runs that measured, and what they took: ns.
-    measured: u64,
-    measured_ns: f64,
-    tool_ns: u64,
-    /// wakelat's CPU time in the pause and for ending it: ns.
-    of_pause_ns: u64,
 }
 
 impl OverheadLimit {
@@ -169,7 +153,6 @@ impl OverheadLimit {
     pub fn new(ppm: u32, cpus: u32, attaching_ns: u64, now: LimitReading) -> Self {
         let limit = Self {
             limit: f64::from(ppm) / 1e6 * f64::from(cpus),
-            cpus: f64::from(cpus),
             tokens: 0.0,
             last: now,
             debited_ns: 0.0,
@@ -179,14 +162,15 @@ impl OverheadLimit {
             price_of_stop: 0.0,
             price_of_detaching: 2.0 * attaching_ns as f64,
             stopped_share: 0.0,
+            is_calm: false,
+            idle_share: 0.0,
             detaches: false,
             is_detached: false,
             slow_until_ns: 0,
             round: Round::default(),
-            sampling_shift: 0,
-            max_shift: MAX_SHIFT,
-            calm_periods: 0,
+            sampling: SampledTasks::default(),
             period_ns: FIRST_PERIOD_NS,
+            extension_ns: 0.0,
             needed: 0.0,
         };
         let debited_ns = limit.programs_ns(&now);
@@ -196,7 +180,7 @@ impl OverheadLimit {
 
     /// The same limit by pauses only: all tasks are measured.
     pub fn of_all_tasks(self) -> Self {
-        Self { max_shift: 0, ..self }
+        Self { sampling: SampledTasks::ALL, ..self }
     }
 
     /// How long to pause before the first period: ns. `None` if the bucket already holds what detaching would
@@ -211,7 +195,7 @@ impl OverheadLimit {
 
     /// The sampling shift: one task in 2^shift is sampled.
     pub fn sampling_shift(&self) -> u8 {
-        self.sampling_shift
+        self.sampling.shift()
     }
 
     /// Planned length of the next period: ns.
@@ -263,7 +247,13 @@ impl OverheadLimit {
         self.price_of_tool =
             if round.measured == 0 { 0.0 } else { (reading_ns / round.measured as f64).min(self.measured.ns) };
         let tool_share = round.tool_ns as f64 / round.length_ns.max(1) as f64;
-        self.adjust_shift((round.measured_ns / measured_ns + tool_share) / self.cpus);
+        let share = round.measured_ns / measured_ns + tool_share;
+        self.is_calm = share <= self.inflow() / 2.0;
+        if self.sampling.adjust(share, self.inflow()) {
+            // An upper bound, until runs at the new rate were timed.
+            self.measured.ns *= 2.0;
+            self.price_of_tool *= 2.0;
+        }
         // The length of a period is fixed before it begins, and the pause before it ends at random, so that
         // periods are a fair sample of time. The exception is a period in which the programs stopped by
         // themselves: it is shorter because it was busy, but its waits have the weight of the time measured.
@@ -289,13 +279,18 @@ impl OverheadLimit {
     pub fn end_pause(&mut self, now: LimitReading, remaining_ns: u64) -> PauseEnd {
         let before = self.last;
         self.charge(now);
+        let length_ns = now.at_ns.saturating_sub(before.at_ns);
+        if length_ns > 0 {
+            let share = now.tool_ns.saturating_sub(before.tool_ns) as f64 / length_ns as f64;
+            self.idle_share = smoothed(self.idle_share, share, length_ns);
+        }
         if self.is_detached {
             if self.capacity() < self.price_of_detaching {
                 // Even attaching exceeds the limit.
                 return PauseEnd::Longer(LONGEST_ROUND_NS as u64);
             }
         } else {
-            self.choose_pauses(now.stopped - before.stopped, now.at_ns - before.at_ns);
+            self.choose_pauses(now.stopped - before.stopped, length_ns);
             if self.detaches {
                 self.is_detached = true;
                 return PauseEnd::Detach(self.missing_ns().max(DETACHED_NS) as u64);
@@ -307,14 +302,27 @@ impl OverheadLimit {
         self.needed = self.needed.min(self.capacity());
         // What remains because of timer slack and rounding is not worth another pause.
         let missing_ns = self.missing_ns();
-        if missing_ns > SHORTEST_PAUSE_NS / 10.0 { PauseEnd::Longer(missing_ns as u64) } else { PauseEnd::Resume }
+        if missing_ns <= SHORTEST_PAUSE_NS / 10.0 {
+            return PauseEnd::Resume;
+        }
+        // Waking up costs as much each time, so pauses that are ever as short could cost what flows in meanwhile.
+        self.extension_ns = (2.0 * self.extension_ns).max(SHORTEST_PAUSE_NS);
+        PauseEnd::Longer(missing_ns.max(self.extension_ns) as u64)
+    }
+
+    /// The programs have been stopped or detached for a pause, since the last reading.
+    pub fn has_stopped(&mut self, now: LimitReading) {
+        let before_ns = self.round.tool_ns;
+        self.charge(now);
+        self.round.stopping_ns += self.round.tool_ns - before_ns;
     }
 
     /// Begins a period: the programs measure again.
     pub fn begin_period(&mut self, now: LimitReading) {
-        self.charge(now);
+        self.has_stopped(now);
+        self.extension_ns = 0.0;
         self.round.of_pause_ns = self.round.tool_ns;
-        let shown = self.round.tool_ns as f64;
+        let shown = self.round.stopping_ns as f64;
         let detached = std::mem::take(&mut self.is_detached);
         let price = if detached { &mut self.price_of_detaching } else { &mut self.price_of_stop };
         // Raised at once, lowered slowly.
@@ -333,8 +341,7 @@ impl OverheadLimit {
             return;
         }
         let share = runs as f64 / attached_ns as f64 * self.stopped.ns;
-        let weight = if self.stopped_share == 0.0 { 1.0 } else { attached_ns as f64 / (attached_ns as f64 + SHARE_NS) };
-        self.stopped_share += weight * (share - self.stopped_share);
+        self.stopped_share = smoothed(self.stopped_share, share, attached_ns);
         let above = DETACH_ABOVE * self.inflow_of(self.short_round_ns()) * if self.detaches { 0.5 } else { 1.0 };
         let detaches = self.stopped_share > above;
         if self.detaches && !detaches {
@@ -392,26 +399,6 @@ impl OverheadLimit {
     /// How long it takes until the bucket holds `needed`: ns.
     fn missing_ns(&self) -> f64 {
         ((self.needed - self.tokens) / self.net_inflow()).max(0.0)
-    }
-
-    /// Samples fewer or more tasks, after measuring took `share` of the time of all CPUs.
-    fn adjust_shift(&mut self, share: f64) {
-        let aim = self.inflow() / self.cpus;
-        if share > aim {
-            // What is to be had by sampling fewer is proportional to them, at best.
-            let halvings = (share / aim).log2().ceil().max(1.0) as u8;
-            self.sampling_shift = self.sampling_shift.saturating_add(halvings).min(self.max_shift);
-            self.calm_periods = 0;
-        } else {
-            self.calm_periods = if share <= HEADROOM * aim { self.calm_periods + 1 } else { 0 };
-            if self.calm_periods >= CALM_PERIODS && self.sampling_shift > 0 {
-                self.sampling_shift -= 1;
-                self.calm_periods = 0;
-                // An upper bound, until runs at the new rate were timed.
-                self.measured.ns *= 2.0;
-                self.price_of_tool *= 2.0;
-            }
-        }
     }
 }
 

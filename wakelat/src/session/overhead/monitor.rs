@@ -7,8 +7,13 @@
 //! space.
 
 use std::{
+    cell::Cell,
     hash::{BuildHasher as _, Hasher as _, RandomState},
     path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -28,11 +33,8 @@ use crate::collect::{Collector, RunCounts};
 use wakelat_core::aggregate::estimate::Period;
 use wakelat_kernel::{Roots, context_switches};
 
-/// How often to check under a limit whether the programs have used up their run budget, and in a pause what
-/// the calls of the stopped programs cost. Checking takes some 10 µs.
-const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// When to check for the first time. How often the kernel calls the programs is not known before, and the calls of
-/// stopped programs in [`CHECK_INTERVAL`] can cost what a small limit allows in a second.
+/// stopped programs until a later check can cost what a small limit allows in a second.
 const FIRST_CHECK: Duration = Duration::from_millis(10);
 /// Without a limit nothing is due.
 const NEVER: Duration = Duration::from_secs(365 * 86_400);
@@ -40,6 +42,7 @@ const NEVER: Duration = Duration::from_secs(365 * 86_400);
 /// Measures the overhead and enforces the limit.
 pub struct OverheadMonitor {
     limit_state: Option<LimitState>,
+    tool_clock: LimitedCpuClock,
     measuring_time: MeasuringTime,
     proc: PathBuf,
     cpus: u32,
@@ -76,18 +79,20 @@ struct LimitState {
 }
 
 impl OverheadMonitor {
-    /// Begins to count.
+    /// Begins to count. `unlimited_cpu_ns`: CPU time of threads that the limit does not apply to.
     ///
     /// # Errors
     /// If procfs or the number of CPUs cannot be read.
-    pub fn open() -> Result<Self> {
+    pub fn open(unlimited_cpu_ns: Option<Arc<AtomicU64>>) -> Result<Self> {
         let proc = Roots::default().proc;
         let measuring_time = MeasuringTime::new(context_switches::count(&proc)?);
         let online = aya::util::online_cpus()
             .map_err(|(path, error)| anyhow!(error).context(format!("cannot read `{path}`")))?;
         let cpus = u32::try_from(online.len()).unwrap_or(u32::MAX);
         let (program_time, opened_at) = (ProgramTimeEstimate::default(), Instant::now());
-        Ok(Self { limit_state: None, measuring_time, proc, cpus, program_time, opened_at })
+        let tool_clock =
+            LimitedCpuClock { unlimited_cpu_ns: unlimited_cpu_ns.unwrap_or_default(), last_ns: Cell::new(0) };
+        Ok(Self { limit_state: None, tool_clock, measuring_time, proc, cpus, program_time, opened_at })
     }
 
     /// Attaches the programs and enforces a limit of `limit_ppm` millionths of the time of all CPUs, if there
@@ -98,10 +103,10 @@ impl OverheadMonitor {
     /// If the kernel refuses to attach the programs, or to read or write a map.
     pub fn attach(&mut self, collector: &mut Collector, limit_ppm: Option<u32>, samples_tasks: bool) -> Result<()> {
         let Some(ppm) = limit_ppm else { return collector.attach() };
-        let before_ns = cpu_ns();
+        let before_ns = self.tool_clock.now_ns();
         collector.stop(monotonic_ns())?;
         collector.attach()?;
-        let now = reading(collector)?;
+        let now = reading(collector, &self.tool_clock)?;
         let attaching_ns = now.tool_ns - before_ns;
         let limit = OverheadLimit::new(ppm, self.cpus, attaching_ns, now);
         let mut limit = if samples_tasks { limit } else { limit.of_all_tasks() };
@@ -159,17 +164,19 @@ impl OverheadMonitor {
     pub fn step(&mut self, collector: &mut Collector) -> Result<OverheadAction> {
         let is_paused = self.is_paused();
         let Some(limited) = &mut self.limit_state else { return Ok(OverheadAction::Nothing) };
-        limited.check_at = Instant::now() + CHECK_INTERVAL;
+        let limit = &limited.limit;
+        let interval_ns = if is_paused { limit.pause_check_interval_ns() } else { limit.check_interval_ns() };
+        limited.check_at = Instant::now() + Duration::from_nanos(interval_ns);
         if is_paused {
-            return limited.end_pause(collector);
+            return Ok(limited.end_pause(reading(collector, &self.tool_clock)?));
         }
         // A period ends as planned: if its end depended on what happens in it, the weights of its waits would be
         // unknown. Only the run budget ends it earlier: then the programs have already stopped, and their limit
         // comes before exact weights.
         if limited.until <= Instant::now() || collector.stopped_at_ns()?.is_some() {
-            return limited.end_period(collector);
+            return limited.end_period(reading(collector, &self.tool_clock)?, collector);
         }
-        limited.limit.charge(reading(collector)?);
+        limited.limit.charge(reading(collector, &self.tool_clock)?);
         collector.allow_runs(limited.limit.runs())?;
         Ok(OverheadAction::Nothing)
     }
@@ -188,6 +195,17 @@ impl OverheadMonitor {
         Ok(paused_at_ns)
     }
 
+    /// Takes note of what [`Self::pause`] has cost, with everything that belongs to it.
+    ///
+    /// # Errors
+    /// If a map cannot be read.
+    pub fn paused(&mut self, collector: &Collector) -> Result<()> {
+        if let Some(limited) = &mut self.limit_state {
+            limited.limit.has_stopped(reading(collector, &self.tool_clock)?);
+        }
+        Ok(())
+    }
+
     /// Ends a pause: the programs measure again, after they have been attached again if they were detached. Returns
     /// the period that begins, or `None` without a limit.
     ///
@@ -198,7 +216,7 @@ impl OverheadMonitor {
         if limited.limit.is_detached() {
             collector.attach()?;
         }
-        limited.limit.begin_period(reading(collector)?);
+        limited.limit.begin_period(reading(collector, &self.tool_clock)?);
         collector.allow_runs(limited.limit.runs())?;
         let pause_ns = self.measuring_time.resume(context_switches::count(&self.proc)?, monotonic_ns());
         let period = limited.begin_period(pause_ns);
@@ -224,8 +242,7 @@ impl OverheadMonitor {
 
 impl LimitState {
     /// Ends a period: decides whether a pause follows or the next period.
-    fn end_period(&mut self, collector: &mut Collector) -> Result<OverheadAction> {
-        let now = reading(collector)?;
+    fn end_period(&mut self, now: LimitReading, collector: &mut Collector) -> Result<OverheadAction> {
         let stopped_at_ns = collector.stopped_at_ns()?;
         let measured_ns = stopped_at_ns.unwrap_or(now.at_ns).saturating_sub(self.period_began_at_ns);
         let shift = self.limit.sampling_shift();
@@ -242,11 +259,11 @@ impl LimitState {
     }
 
     /// Ends a pause, unless it is not over or the limit requires that it lasts longer.
-    fn end_pause(&mut self, collector: &Collector) -> Result<OverheadAction> {
+    fn end_pause(&mut self, reading: LimitReading) -> OverheadAction {
         let now = Instant::now();
         let remaining = self.until.saturating_duration_since(now);
         let remaining_ns = u64::try_from(remaining.as_nanos()).unwrap_or(u64::MAX);
-        Ok(match self.limit.end_pause(reading(collector)?, remaining_ns) {
+        match self.limit.end_pause(reading, remaining_ns) {
             PauseEnd::Longer(ns) => {
                 self.until = now + Duration::from_nanos(ns);
                 OverheadAction::Nothing
@@ -257,13 +274,15 @@ impl LimitState {
                 OverheadAction::Detach
             }
             PauseEnd::Resume => OverheadAction::Resume,
-        })
+        }
     }
 
     /// Begins the next period, after a pause of `pause_ns`.
     fn begin_period(&mut self, pause_ns: u64) -> Period {
         let length_ns = self.limit.period_ns();
-        self.until = Instant::now() + Duration::from_nanos(length_ns);
+        let now = Instant::now();
+        self.until = now + Duration::from_nanos(length_ns);
+        self.check_at = now + Duration::from_nanos(self.limit.check_interval_ns());
         self.period_began_at_ns = monotonic_ns();
         self.period = Period { number: self.period.number + 1, pause_ns };
         self.period
@@ -277,8 +296,23 @@ impl LimitState {
     }
 }
 
+/// The CPU time of this process without threads that the limit does not apply to.
+struct LimitedCpuClock {
+    unlimited_cpu_ns: Arc<AtomicU64>,
+    last_ns: Cell<u64>,
+}
+
+impl LimitedCpuClock {
+    /// The time until now: ns. It never decreases, although these threads report their time late.
+    fn now_ns(&self) -> u64 {
+        let ns = cpu_ns().saturating_sub(self.unlimited_cpu_ns.load(Relaxed)).max(self.last_ns.get());
+        self.last_ns.set(ns);
+        ns
+    }
+}
+
 /// The totals now.
-fn reading(collector: &Collector) -> Result<LimitReading> {
+fn reading(collector: &Collector, tool_clock: &LimitedCpuClock) -> Result<LimitReading> {
     let times = collector.program_runs();
     let RunCounts { measured, stopped } = collector.run_counts()?;
     Ok(LimitReading {
@@ -287,7 +321,7 @@ fn reading(collector: &Collector) -> Result<LimitReading> {
         stopped,
         measured_times: times.measured,
         stopped_times: times.stopped,
-        tool_ns: cpu_ns(),
+        tool_ns: tool_clock.now_ns(),
     })
 }
 

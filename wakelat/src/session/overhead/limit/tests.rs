@@ -4,7 +4,7 @@
 use proptest::{collection::vec, prelude::*};
 use wakelat_common::{program_runs::RunTimeSums, task_sampling::fmix64};
 
-use super::*;
+use super::{sampled_tasks::MAX_SHIFT, *};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
@@ -35,17 +35,18 @@ struct Machine {
     /// Number of pauses for which the programs were detached, and the shortest of them: ns.
     detached: (u32, u64),
     random: u64,
+    /// What a check in a pause costs: ns.
+    check_costs_ns: f64,
 }
 
-/// Time between two looks of user space at the programs.
-const CHECK_NS: u64 = 100 * MS;
 /// Length of a step of the model.
 const STEP_NS: u64 = MS / 2;
 
 impl Machine {
     fn new(loads: Vec<Load>, random: u64) -> Self {
         let (reading, detached) = (LimitReading::default(), (0, u64::MAX));
-        Self { loads, now_ns: 0, reading, taken_ns: 0.0, taken: vec![(0, 0.0)], detached, random }
+        let taken = vec![(0, 0.0)];
+        Self { loads, now_ns: 0, reading, taken_ns: 0.0, taken, detached, random, check_costs_ns: 0.0 }
     }
 
     fn load(&self) -> Load {
@@ -108,7 +109,7 @@ impl Machine {
     fn measure(&mut self, limit: &mut OverheadLimit, late_ns: u64) -> (u64, bool) {
         let began_ns = self.now_ns;
         let until_ns = began_ns + limit.period_ns() + late_ns;
-        let mut check_ns = began_ns + CHECK_NS + late_ns;
+        let mut check_ns = began_ns + limit.check_interval_ns() + late_ns;
         let (mut runs, mut stopped_at_ns) = (limit.runs(), None);
         while self.now_ns < until_ns {
             if self.step(limit, &mut runs) && stopped_at_ns.is_none() {
@@ -119,7 +120,7 @@ impl Machine {
                     break;
                 }
                 limit.charge(self.read());
-                (runs, check_ns) = (limit.runs(), self.now_ns + CHECK_NS + late_ns);
+                (runs, check_ns) = (limit.runs(), self.now_ns + limit.check_interval_ns() + late_ns);
             }
         }
         (stopped_at_ns.unwrap_or(self.now_ns) - began_ns, stopped_at_ns.is_some())
@@ -153,9 +154,14 @@ impl Machine {
     fn pause(&mut self, limit: &mut OverheadLimit, pause: Pause, costs_ns: f64, run_ns: u64) {
         let mut detached_at_ns = pause.detach.then(|| self.detach(costs_ns));
         self.take(costs_ns / 20.0);
+        limit.has_stopped(self.read());
         let mut until_ns = self.now_ns + pause.length_ns;
         loop {
-            let check_ns = if detached_at_ns.is_some() { until_ns } else { until_ns.min(self.now_ns + CHECK_NS) };
+            let check_ns = if detached_at_ns.is_some() {
+                until_ns
+            } else {
+                until_ns.min(self.now_ns + limit.pause_check_interval_ns())
+            };
             while self.now_ns < check_ns {
                 if detached_at_ns.is_some() {
                     self.now_ns = check_ns;
@@ -166,10 +172,12 @@ impl Machine {
             if self.now_ns >= run_ns {
                 return;
             }
+            self.take(self.check_costs_ns);
             match limit.end_pause(self.read(), until_ns.saturating_sub(self.now_ns)) {
                 PauseEnd::Longer(ns) => until_ns = self.now_ns + ns,
                 PauseEnd::Detach(ns) => {
                     detached_at_ns = Some(self.detach(costs_ns));
+                    limit.has_stopped(self.read());
                     until_ns = self.now_ns + ns;
                 }
                 PauseEnd::Resume => break,
@@ -202,6 +210,17 @@ impl Machine {
         let found = self.taken.iter().find(|(taken_at_ns, _)| *taken_at_ns >= at_ns).or(self.taken.last());
         found.map_or(0.0, |(taken_at_ns, taken_ns)| taken_ns / *taken_at_ns as f64 / 2.0)
     }
+}
+
+#[test]
+fn checks_that_cost_a_third_of_the_limit_do_not_prolong_a_pause_without_end() {
+    let load =
+        Load { lasts_ns: SECOND_NS, runs: 4_000.0, stopped_ns: 20.0, called_ns: 100.0, sampled_ns: 100.0, late_ns: 0 };
+    let mut machine = Machine::new(vec![load], 1);
+    machine.check_costs_ns = 300_000.0;
+    let limit = machine.run(5_000, 20 * SECOND_NS, 600_000.0);
+    let LimitReading { measured, stopped, .. } = machine.reading;
+    assert!(measured > stopped, "{measured} of {} runs: {limit:?}", measured + stopped);
 }
 
 /// Loads of one machine. The cost of a run is drawn once per machine, and varies by a tenth from run to run.
@@ -321,12 +340,13 @@ fn all_tasks_are_sampled_again_after_a_heavy_load_ends() {
 
 #[test]
 fn the_sampling_rate_is_halved_as_often_as_the_excess_requires_at_once() {
-    let mut limit = OverheadLimit::new(10_000, 2, 0, LimitReading::default());
-    // 2.5 % of two CPUs' time: 3.7 times the inflow, and less than 3 times the limit.
-    limit.adjust_shift(0.025);
-    assert_eq!(limit.sampling_shift(), 2);
-    limit.adjust_shift(0.009);
-    assert_eq!(limit.sampling_shift(), MAX_SHIFT);
+    let mut sampled = SampledTasks::default();
+    sampled.adjust(3.7, 1.0);
+    assert_eq!(sampled.shift(), 2);
+    sampled.adjust(1.1, 1.0);
+    assert_eq!(sampled.shift(), MAX_SHIFT);
+    assert!(!sampled.adjust(0.4, 1.0) && !sampled.adjust(0.4, 1.0) && sampled.adjust(0.4, 1.0));
+    assert_eq!(sampled.shift(), MAX_SHIFT - 1);
 }
 
 /// What `runs` runs of `ns` show.
