@@ -177,8 +177,6 @@ pub struct JsonSwitchIns {
     pub filtered: u64,
     /// Of a class that was not requested.
     pub other_class: u64,
-    /// Of tasks that were not sampled.
-    pub not_sampled: u64,
     /// Lost: no room in the ring buffer.
     pub ring_buffer_full: u64,
     /// Lost: the clock was before the start.
@@ -208,7 +206,7 @@ impl JsonSwitchIns {
     pub fn accounted(&self) -> u64 {
         let lost = self.ring_buffer_full + self.invalid;
         let unknown = self.unknown_start + self.after_unseen + self.not_timed;
-        self.measured + self.filtered + self.other_class + self.not_sampled + lost + unknown
+        self.measured + self.filtered + self.other_class + lost + unknown
     }
 }
 

@@ -156,10 +156,11 @@ impl RunnerSlice {
         Self { began, took: QueueInstant::ZERO, group, rank, cause: cause as u32 }
     }
 
-    /// Why a task of this rank waits while this runs: the number of a [`DividedCause`].
+    /// Why a task of this rank waits while this runs: the number of a [`DividedCause`]. `zero`: see [`forget`].
     #[inline(always)]
-    const fn cause(&self, rank: u32) -> u32 {
-        if self.rank < rank { DividedCause::Higher as u32 } else { self.cause }
+    const fn cause(&self, rank: u32, zero: u64) -> u32 {
+        let outranks = is_less(self.rank as u64, rank as u64, zero) as u32;
+        self.cause ^ (self.cause ^ DividedCause::Higher as u32) & outranks
     }
 }
 
@@ -251,11 +252,11 @@ impl SliceRing {
             }
             at -= 1;
             let slice = &self.slices[at as usize & (SLICES - 1)];
-            let had = slice.took.last(rest_ns);
+            let had = slice.took.last(rest_ns, self.zero);
             rest_ns -= had.clock_ns;
             stolen_ns += had.stolen_ns;
             irq_ns += had.irq_ns;
-            let cause = forget(slice.cause(rank).into(), self.zero) as u32;
+            let cause = slice.cause(rank, self.zero);
             sink.add(cause, slice.group, forget(had.clock_ns - had.stolen_ns - had.irq_ns, self.zero));
         }
         add(sink, DividedCause::Stolen, stolen_ns);
@@ -268,19 +269,19 @@ impl QueueInstant {
     const ZERO: Self = Self { clock_ns: 0, stolen_ns: 0, irq_ns: 0 };
 
     /// What the last `rest_ns` of a slice of this length took: all of it if it is shorter. Stolen time and interrupt time
-    /// are spread evenly over it.
+    /// are spread evenly over it. `zero`: see [`forget`].
     #[inline(always)]
-    const fn last(&self, rest_ns: u64) -> Self {
+    const fn last(&self, rest_ns: u64, zero: u64) -> Self {
         /// Precision of the proportion. A slice of more than 78 hours (2^48 ns) overflows.
         const BITS: u32 = 16;
-        let clock_ns = min(self.clock_ns, rest_ns);
+        let clock_ns = smaller(self.clock_ns, rest_ns, zero);
         // Most slices have neither, and a division takes longer than all else.
         if self.stolen_ns | self.irq_ns == 0 || self.clock_ns == 0 {
             return Self { clock_ns, stolen_ns: 0, irq_ns: 0 };
         }
         let proportion = (clock_ns << BITS) / self.clock_ns;
-        let stolen_ns = min(self.stolen_ns.wrapping_mul(proportion) >> BITS, clock_ns);
-        let irq_ns = min(self.irq_ns.wrapping_mul(proportion) >> BITS, clock_ns - stolen_ns);
+        let stolen_ns = smaller(self.stolen_ns.wrapping_mul(proportion) >> BITS, clock_ns, zero);
+        let irq_ns = smaller(self.irq_ns.wrapping_mul(proportion) >> BITS, clock_ns - stolen_ns, zero);
         Self { clock_ns, stolen_ns, irq_ns }
     }
 }
@@ -292,6 +293,19 @@ const fn forget(value: u64, zero: u64) -> u64 {
     value ^ zero
 }
 
+/// All ones if `a` is less than `b`, otherwise 0, for numbers below 2^63. Without a branch, so that the verifier follows
+/// one way; `zero` keeps the compiler from making one.
+#[inline(always)]
+const fn is_less(a: u64, b: u64, zero: u64) -> u64 {
+    forget((a.wrapping_sub(b) as i64 >> 63) as u64, zero)
+}
+
+/// The smaller one of two numbers below 2^63, without a branch: see [`is_less`].
+#[inline(always)]
+const fn smaller(a: u64, b: u64, zero: u64) -> u64 {
+    b.wrapping_add(a.wrapping_sub(b) & is_less(a, b, zero))
+}
+
 /// How long the queue of a task's group had been throttled when the task left a CPU: two words, each written at once.
 ///
 /// Tasks can share an element, like a [`crate::queue_clock::QueueSlot`]. Both words carry a part of the task's tag, so
@@ -299,7 +313,8 @@ const fn forget(value: u64, zero: u64) -> u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ThrottledClock {
-    /// Bits 0–31: the tag; above: the CPU, because a group has a queue, with its own clock, on each.
+    /// Bits 0–31: the tag; 32–55: the CPU, because a group has a queue, with its own clock, on each; 56–63: the number of
+    /// the [measuring period](crate::queue_clock::MeasuringPeriod), because what the task did in a pause is unknown.
     owner: u64,
     /// Bits 0–15: a part of the tag; above: the clock in ns, modulo 2^48 (78 hours).
     clock: u64,
@@ -321,17 +336,18 @@ impl ThrottledClock {
         [self.owner, self.clock]
     }
 
-    /// The clock at which a task leaves a CPU: ns.
+    /// The clock (ns) at which a task leaves a CPU in the measuring period of this number.
     #[inline(always)]
-    pub const fn of(tag: TaskTag, cpu: u32, throttled_ns: u64) -> Self {
+    pub const fn of(tag: TaskTag, cpu: u32, period: u8, throttled_ns: u64) -> Self {
         let low = tag.bits() as u64 & ((1 << TAG_BITS) - 1);
-        Self { owner: (cpu as u64) << 32 | tag.bits() as u64, clock: throttled_ns << TAG_BITS | low }
+        let owner = (period as u64) << 56 | (cpu as u64 & 0xff_ffff) << 32 | tag.bits() as u64;
+        Self { owner, clock: throttled_ns << TAG_BITS | low }
     }
 
-    /// Whether this is the clock at which this task left this CPU.
+    /// Whether this is the clock at which this task left this CPU in this measuring period.
     #[inline(always)]
-    pub const fn is_of(&self, tag: TaskTag, cpu: u32) -> bool {
-        let own = Self::of(tag, cpu, 0);
+    pub const fn is_of(&self, tag: TaskTag, cpu: u32, period: u8) -> bool {
+        let own = Self::of(tag, cpu, period, 0);
         self.owner == own.owner && (self.clock ^ own.clock) & ((1 << TAG_BITS) - 1) == 0
     }
 

@@ -22,7 +22,7 @@ use crate::{
     kernel_structs::{QueuedTask, RunQueueFields as _, TaskFields},
     maps::{AGGREGATE, THRESHOLD_NS, wants},
     program_run_budget,
-    task_sampling::{self, SAMPLING},
+    task_sampling::SAMPLING,
     wait_record::{self, WaitPart},
     window,
 };
@@ -42,8 +42,9 @@ static QUEUE_SLOT_MASK: Global<u32> = Global::new(0);
 
 /// What a program does at a switch besides measuring the wait of `next`.
 pub trait SwitchHooks<T: QueuedTask> {
-    /// Called first. `unseen`: there may have been switches on this CPU since the last one, which were not seen.
-    fn begin(&mut self, unseen: bool);
+    /// Called first. `unseen`: there may have been switches on this CPU since the last one, which were not seen. `period`:
+    /// the number of the measuring period.
+    fn begin(&mut self, unseen: bool, period: u8);
 
     /// `prev`, which is not idle, leaves its CPU.
     fn switch_out(&mut self, prev: T, pid: u32, leaving: PrevState);
@@ -60,7 +61,7 @@ struct NoHooks;
 
 impl<T: QueuedTask> SwitchHooks<T> for NoHooks {
     #[inline(always)]
-    fn begin(&mut self, _: bool) {}
+    fn begin(&mut self, _: bool, _: u8) {}
 
     #[inline(always)]
     fn switch_out(&mut self, _: T, _: u32, _: PrevState) {}
@@ -102,8 +103,8 @@ pub fn switch_with<T: QueuedTask, H: SwitchHooks<T>>(
     let Some(mut hooks) = hooks(queue, clock_ns) else { return };
     state.started += 1;
     let follows = state.count_switch(queue.nr_switches());
-    hooks.begin(!follows);
     let period = period(state, clock_ns);
+    hooks.begin(!follows, period.number);
     let prev_pid = prev.pid();
     if prev_pid != 0 {
         let leaving = prev.prev_state(preempt);
@@ -195,7 +196,6 @@ fn switch_in<T: QueuedTask>(
     let wait = if SAMPLING.load() == 0 { wait } else { before.wait_in_period(tag, wait, queued_ns, period) };
     let known_ns = set_on_every_path(wait.known_ns());
     let class = set_on_every_path(if let QueueWait::Known { class, .. } = wait { class as u64 } else { 0 });
-    let Some(shift) = task_sampling::sampled(pid) else { return state.add(SwitchCounter::NotSampled, 1) };
     // SAFETY: no arguments, no side effects.
     let cpu = || unsafe { bpf_get_smp_processor_id() };
     if !filter::wants(next, pid) {
@@ -221,7 +221,7 @@ fn switch_in<T: QueuedTask>(
         }
         QueueWait::Known { .. } => {
             let Some(class) = Class::from_u8(class as u8) else { return };
-            deliver(state, prev, next, class, known_ns, shift, |latency_ns| hooks.measured(next, pid, latency_ns));
+            deliver(state, prev, next, class, known_ns, |latency_ns| hooks.measured(next, pid, latency_ns));
         }
     }
 }
@@ -245,7 +245,6 @@ fn deliver<T: QueuedTask>(
     next: T,
     class: Class,
     latency_ns: u64,
-    shift: u8,
     measured: impl FnOnce(u64),
 ) {
     if !wants(class) {
@@ -258,7 +257,7 @@ fn deliver<T: QueuedTask>(
     let sample = |cpu| {
         let wait = WaitPart {
             class: class as u8,
-            sampling_shift: shift,
+            sampling_shift: 0,
             preempted_sleeping: 0,
             // SAFETY: no arguments, no side effects.
             at_ns: unsafe { bpf_ktime_get_ns() },
@@ -287,7 +286,7 @@ fn deliver<T: QueuedTask>(
 /// Counts waits of a task that ended unseen, if the filter accepts the task.
 #[inline(always)]
 fn count_unseen<T: TaskFields>(state: &mut QueueState, task: T, pid: u32, unseen: UnseenWaits) {
-    if task_sampling::sampled(pid).is_some() && filter::wants(task, pid) {
+    if filter::wants(task, pid) {
         count(state, unseen);
     }
 }

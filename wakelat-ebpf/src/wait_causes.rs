@@ -64,7 +64,7 @@ pub fn switch<T: QueuedTask>(preempt: bool, prev: T, next: T) {
         let ring = unsafe { &mut *ring };
         let now = QueueInstant { clock_ns, stolen_ns: queue.stolen_ns(), irq_ns: queue.irq_ns() };
         // SAFETY: no arguments, no side effects.
-        Some(CauseHooks { ring, now, cpu: unsafe { bpf_get_smp_processor_id() } })
+        Some(CauseHooks { ring, now, cpu: unsafe { bpf_get_smp_processor_id() }, period: 0 })
     });
 }
 
@@ -73,11 +73,14 @@ struct CauseHooks {
     ring: &'static mut SliceRing,
     now: QueueInstant,
     cpu: u32,
+    /// The number of the measuring period.
+    period: u8,
 }
 
 impl<T: QueuedTask> SwitchHooks<T> for CauseHooks {
     #[inline(always)]
-    fn begin(&mut self, unseen: bool) {
+    fn begin(&mut self, unseen: bool, period: u8) {
+        self.period = period;
         self.ring.end_slice(self.now, unseen);
         self.set_ended(NO_WAIT);
     }
@@ -91,7 +94,7 @@ impl<T: QueuedTask> SwitchHooks<T> for CauseHooks {
         let kept = if is_exempt {
             ThrottledClock::default()
         } else {
-            ThrottledClock::of(TaskTag::of(prev.stack()), self.cpu, clocks.throttled_ns)
+            ThrottledClock::of(TaskTag::of(prev.stack()), self.cpu, self.period, clocks.throttled_ns)
         };
         let [owner, clock] = kept.to_words();
         // SAFETY: a value of the map; each word is written in one access.
@@ -144,7 +147,7 @@ impl CauseHooks {
         let wait = EndingWait {
             latency_ns,
             queued_ns: self.now.clock_ns.wrapping_sub(next.last_queued_ns()),
-            throttled_ns: throttled_ns(next, pid, self.cpu),
+            throttled_ns: throttled_ns(next, pid, self.cpu, self.period),
             rank: rank(next.prio(), next.policy()),
         };
         self.ring.divide(wait, &mut CauseSink { sums, key });
@@ -159,13 +162,17 @@ fn group<T: QueuedTask>(task: T) -> GroupWords {
 
 /// How long the task's group was throttled on this CPU since the task left it: ns; 0 if that is not known.
 #[inline(always)]
-fn throttled_ns<T: QueuedTask>(task: T, pid: u32, cpu: u32) -> u64 {
+fn throttled_ns<T: QueuedTask>(task: T, pid: u32, cpu: u32, period: u8) -> u64 {
     let Some(slot) = THROTTLED_CLOCKS.get_ptr_mut(slot_index(pid)) else { return 0 };
     // SAFETY: a value of the map. Another task with this slot may write a word meanwhile; then the tags differ.
     let noted = unsafe {
         ThrottledClock::from_words([slot.cast::<u64>().read_volatile(), slot.cast::<u64>().add(1).read_volatile()])
     };
-    if noted.is_of(TaskTag::of(task.stack()), cpu) { noted.since(task.clocks_of_wait(true).throttled_ns) } else { 0 }
+    if noted.is_of(TaskTag::of(task.stack()), cpu, period) {
+        noted.since(task.clocks_of_wait(true).throttled_ns)
+    } else {
+        0
+    }
 }
 
 /// The element of a group; `None` if there is no room for one.

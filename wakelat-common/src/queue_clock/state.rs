@@ -16,8 +16,6 @@ pub enum SwitchCounter {
     BelowThreshold,
     /// Waits of a class that was not requested.
     OtherClass,
-    /// Waits of tasks that are not sampled ([`crate::task_sampling`]).
-    NotSampled,
     /// No room in the ring buffer.
     RingBufferFull,
     /// The queue's clock was before the instant at which the task was queued.
@@ -42,7 +40,7 @@ pub enum SwitchCounter {
 }
 
 /// Number of [`SwitchCounter`]s.
-pub const SWITCH_COUNTERS: usize = 16;
+pub const SWITCH_COUNTERS: usize = 15;
 
 /// A task that waits on a run queue: a record of the iterator over tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,7 +82,7 @@ pub struct QueueState {
     /// Runs of the program that have begun.
     pub started: u64,
     /// Fills the last cache line.
-    reserved: [u64; 1],
+    reserved: [u64; 2],
 }
 
 impl QueueState {

@@ -138,16 +138,17 @@ fn classes_and_real_time_priorities_rank_and_nice_values_do_not() {
 #[test]
 fn a_throttled_clock_is_only_its_tasks_and_its_cpus() {
     let (task, other) = (TaskTag::of(0x1000_0000), TaskTag::of(0x2000_0000));
-    let clock = ThrottledClock::of(task, 3, 500);
-    assert!(clock.is_of(task, 3) && !clock.is_of(other, 3) && !clock.is_of(task, 2));
-    assert!(!ThrottledClock::default().is_of(task, 0));
+    let clock = ThrottledClock::of(task, 3, 1, 500);
+    assert!(clock.is_of(task, 3, 1) && !clock.is_of(other, 3, 1) && !clock.is_of(task, 2, 1));
+    assert!(!clock.is_of(task, 3, 2), "of an earlier period");
+    assert!(!ThrottledClock::default().is_of(task, 0, 0));
     assert_eq!(clock.since(1_700), 1_200);
     // The clock wraps; and one word of another task's is noticed.
-    assert_eq!(ThrottledClock::of(task, 3, (1 << 48) - 1).since(1 << 48), 1);
-    assert_eq!(ThrottledClock::of(task, 3, 10_000_000_000).since(0), 0);
+    assert_eq!(ThrottledClock::of(task, 3, 1, (1 << 48) - 1).since(1 << 48), 1);
+    assert_eq!(ThrottledClock::of(task, 3, 1, 10_000_000_000).since(0), 0);
     let [owner, _] = clock.to_words();
-    let [_, foreign] = ThrottledClock::of(other, 3, 500).to_words();
-    assert!(!ThrottledClock::from_words([owner, foreign]).is_of(task, 3));
+    let [_, foreign] = ThrottledClock::of(other, 3, 1, 500).to_words();
+    assert!(!ThrottledClock::from_words([owner, foreign]).is_of(task, 3, 1));
 }
 
 #[test]
@@ -192,7 +193,8 @@ fn naive(slices: &[RunnerSlice], wait: EndingWait, end_ns: u64) -> Vec<(DividedC
             let at_ns = end_ns - before_end_ns;
             match kept.iter().rev().find(|slice| slice.began.clock_ns <= at_ns) {
                 None => (DividedCause::BeforeHistory, [0; 2]),
-                Some(slice) => (DividedCause::ALL[slice.cause(wait.rank) as usize], slice.group),
+                Some(slice) if slice.rank < wait.rank => (DividedCause::Higher, slice.group),
+                Some(slice) => (DividedCause::ALL[slice.cause as usize], slice.group),
             }
         })
         .collect()
@@ -238,7 +240,7 @@ proptest! {
     fn stolen_time_in_a_part_of_a_slice_is_its_share(clock_ns in 1..1u64 << 47, rest in any::<u64>(), stolen in any::<u64>()) {
         let (rest, stolen_ns) = (rest % clock_ns, stolen % clock_ns);
         let exact = (u128::from(stolen_ns) * u128::from(rest) / u128::from(clock_ns)) as u64;
-        let found = QueueInstant { clock_ns, stolen_ns, irq_ns: 0 }.last(rest).stolen_ns;
+        let found = QueueInstant { clock_ns, stolen_ns, irq_ns: 0 }.last(rest, 0).stolen_ns;
         // The proportion is rounded down to a multiple of 2^-16; times of 2^48 ns and more overflow with it.
         prop_assume!(stolen_ns < 1 << 47);
         prop_assert!(found <= exact && exact - found <= (stolen_ns >> 16) + 1, "{} {}", found, exact);

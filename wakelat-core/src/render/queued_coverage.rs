@@ -38,7 +38,6 @@ pub fn render(
         (terms.other_class, "of other classes"),
         (terms.filtered.saturating_sub(terms.below_threshold), filtered),
         (terms.below_threshold, "below the threshold"),
-        (terms.not_sampled, "not sampled"),
         (terms.unknown_start + terms.after_unseen, "with an unknown start"),
         (terms.not_timed, "not timed by the kernel"),
     ];

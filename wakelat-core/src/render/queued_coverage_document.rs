@@ -5,14 +5,13 @@ use serde::Serialize;
 use crate::report::SwitchInTerms;
 
 /// The counters of switch-ins, with their names in documents.
-pub fn terms(terms: &SwitchInTerms) -> [(&'static str, Option<u64>); 17] {
+pub fn terms(terms: &SwitchInTerms) -> [(&'static str, Option<u64>); 16] {
     [
         ("seen", Some(terms.seen)),
         ("measured", Some(terms.measured)),
         ("filtered", Some(terms.filtered)),
         ("below_threshold", Some(terms.below_threshold)),
         ("other_class", Some(terms.other_class)),
-        ("not_sampled", Some(terms.not_sampled)),
         ("ring_buffer_full", Some(terms.ring_buffer_full)),
         ("invalid", Some(terms.invalid)),
         ("unknown_start", Some(terms.unknown_start)),
@@ -42,8 +41,6 @@ pub struct SwitchInsDocument {
     below_threshold: u64,
     /// Ended a wait of a class that was not requested.
     other_class: u64,
-    /// With `--max-overhead`: of tasks that were not sampled.
-    not_sampled: u64,
     /// Lost: the ring buffer had no room.
     ring_buffer_full: u64,
     /// Lost: the queue's clock was before the instant at which the task was queued.
@@ -80,7 +77,6 @@ impl SwitchInsDocument {
             filtered: terms.filtered,
             below_threshold: terms.below_threshold,
             other_class: terms.other_class,
-            not_sampled: terms.not_sampled,
             ring_buffer_full: terms.ring_buffer_full,
             invalid: terms.invalid,
             unknown_start: terms.unknown_start,

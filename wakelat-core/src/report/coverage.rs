@@ -107,8 +107,6 @@ pub struct SwitchInTerms {
     pub below_threshold: u64,
     /// Waits of a class that was not requested.
     pub other_class: u64,
-    /// Waits of tasks that were not sampled.
-    pub not_sampled: u64,
     /// Lost: the ring buffer was full.
     pub ring_buffer_full: u64,
     /// Lost: the queue's clock was before the instant at which the task was queued.
@@ -138,12 +136,11 @@ pub struct SwitchInTerms {
 
 impl SwitchInTerms {
     /// The terms that add up to `seen`, by the value of the label `result` in metrics.
-    pub fn by_result(&self) -> [(&'static str, u64); 9] {
+    pub fn by_result(&self) -> [(&'static str, u64); 8] {
         [
             ("measured", self.measured),
             ("filtered", self.filtered),
             ("other_class", self.other_class),
-            ("not_sampled", self.not_sampled),
             ("ring_buffer_full", self.ring_buffer_full),
             ("invalid", self.invalid),
             ("unknown_start", self.unknown_start),
@@ -161,7 +158,6 @@ impl SwitchInTerms {
             filtered: self.filtered - before.filtered,
             below_threshold: self.below_threshold - before.below_threshold,
             other_class: self.other_class - before.other_class,
-            not_sampled: self.not_sampled - before.not_sampled,
             ring_buffer_full: self.ring_buffer_full - before.ring_buffer_full,
             invalid: self.invalid - before.invalid,
             unknown_start: self.unknown_start - before.unknown_start,
@@ -183,7 +179,6 @@ impl SwitchInTerms {
                 self.measured,
                 self.filtered,
                 self.other_class,
-                self.not_sampled,
                 self.ring_buffer_full,
                 self.invalid,
                 self.unknown_start,

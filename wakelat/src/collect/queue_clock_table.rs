@@ -67,7 +67,6 @@ impl QueueTable {
             filtered: sum(SwitchCounter::Filtered),
             below_threshold: sum(SwitchCounter::BelowThreshold),
             other_class: sum(SwitchCounter::OtherClass),
-            not_sampled: sum(SwitchCounter::NotSampled),
             ring_buffer_full: sum(SwitchCounter::RingBufferFull),
             invalid: sum(SwitchCounter::Invalid),
             unknown_start: sum(SwitchCounter::UnknownStart),
