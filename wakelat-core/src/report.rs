@@ -5,7 +5,7 @@ mod coverage;
 mod method;
 mod overhead;
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use wakelat_common::Class;
@@ -58,6 +58,11 @@ pub struct Report {
 }
 
 impl Report {
+    /// Length of the window without its pauses: ns.
+    pub fn measured_ns(&self) -> u64 {
+        self.sampling.map_or(self.duration_ns, |sampling| sampling.measured_ns)
+    }
+
     /// Whether the length of the window differs from the requested one by a tenth or more.
     pub fn has_unexpected_length(&self) -> bool {
         self.requested_ns
@@ -79,7 +84,7 @@ pub struct Group {
     /// The class of the waits.
     pub class: GroupClass,
     /// The latencies of the waits.
-    pub distribution: Rc<Distribution>,
+    pub distribution: Arc<Distribution>,
     /// How long the thread ran in the window: ns; `None` if the waits are not those of one thread, or if it
     /// is not known.
     pub run_ns: Option<u64>,

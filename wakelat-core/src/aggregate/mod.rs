@@ -10,7 +10,7 @@ pub mod percentile_rank;
 pub mod space_saving;
 pub mod worst;
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use wakelat_common::{Class, group::GroupElement, histogram::Histogram};
 
@@ -58,7 +58,7 @@ type Others = HashMap<(GroupClass, Option<Component>), WaitStats>;
 struct WaitStats {
     /// Shared with the current report, so that a report copies no histogram. Recording a wait while a
     /// report exists copies it.
-    distribution: Rc<Distribution>,
+    distribution: Arc<Distribution>,
     worst: WorstWaits,
 }
 
@@ -97,7 +97,7 @@ impl Groups {
 
     fn distributions(&mut self) -> impl Iterator<Item = &mut Distribution> {
         let waits = self.groups.values_mut().chain(self.others.values_mut());
-        waits.map(|waits| Rc::make_mut(&mut waits.distribution))
+        waits.map(|waits| Arc::make_mut(&mut waits.distribution))
     }
 
     /// Adds one wait to its group.
@@ -116,7 +116,7 @@ impl Groups {
     fn add(&mut self, key: GroupKey, wait: &Wait, latency_ns: u64, keep: impl FnOnce(&mut WaitStats)) {
         let latest = Maximum { latency_ns, at_ns: wait.at_ns, tid: wait.tid, comm: wait.comm, cpu: wait.cpu };
         let group = self.groups.entry(key, WaitStats::default);
-        let distribution = Rc::make_mut(&mut group.distribution);
+        let distribution = Arc::make_mut(&mut group.distribution);
         distribution.record(latest);
         if let Some(period) = self.period {
             // A group of a single task represents only that task, so its waits need no weight for
@@ -250,11 +250,11 @@ impl WaitStats {
             Some(period) => waits.measured_in(period),
             None => waits,
         };
-        Rc::make_mut(&mut self.distribution).add(&waits);
+        Arc::make_mut(&mut self.distribution).add(&waits);
     }
 
     fn add(&mut self, other: &Self) {
-        Rc::make_mut(&mut self.distribution).add(&other.distribution);
+        Arc::make_mut(&mut self.distribution).add(&other.distribution);
         self.worst.add(&other.worst);
     }
 }

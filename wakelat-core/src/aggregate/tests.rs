@@ -48,7 +48,7 @@ fn a_report_shares_its_distributions_instead_of_copying_them() {
     let mut groups = Groups::new(vec![Key::Tid], false, 10);
     (0..1_000).for_each(|latency_ns| groups.record(&Wait { latency_ns, ..wait() }));
     let first = groups.report(&Paths, None);
-    assert!(groups.groups.values().all(|waits| Rc::ptr_eq(&waits.distribution, &first[0].distribution)));
+    assert!(groups.groups.values().all(|waits| Arc::ptr_eq(&waits.distribution, &first[0].distribution)));
     // A wait that is recorded while a report exists does not change that report.
     groups.record(&wait());
     assert_eq!((first[0].distribution.count(), groups.report(&Paths, None)[0].distribution.count()), (1_000, 1_001));

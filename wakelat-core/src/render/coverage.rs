@@ -170,9 +170,13 @@ fn sampling(report: &Report, style: &Style, out: &mut String) {
     let text = if one_in_most == 1 && !has_paused {
         format!("{who}; the overhead stays below {limit}")
     } else {
+        let estimates = format!(
+            "; percentiles are estimates for all tasks, with {CONFIDENCE_PERCENT} % confidence intervals in parentheses, \
+             (?) if unknown"
+        );
+        let estimates = if report.groups.is_empty() { "" } else { &estimates };
         format!(
-            "{who}{when}, at random, to keep the overhead below {limit}; counts cover the sample only; percentiles are \
-             estimates for all tasks, with {CONFIDENCE_PERCENT} % confidence intervals in parentheses, (?) if unknown"
+            "{who}{when}, at random, to keep the overhead below {limit}; counts and sums cover the sample only{estimates}"
         )
     };
     paragraph(TextLine::of(TextStyle::Dim, "sampled: "), TextStyle::Plain, &text, style, out);

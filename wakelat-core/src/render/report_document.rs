@@ -159,7 +159,7 @@ struct ThresholdDocument {
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct SamplingDocument {
+pub struct SamplingDocument {
     /// The limit, in millionths of the time of all CPUs.
     limit_ppm: u32,
     /// One task in this many was sampled when the sampling rate was highest in this window; a power of two.
@@ -168,6 +168,13 @@ struct SamplingDocument {
     one_in_most: u32,
     /// Length of the window without pauses.
     measured_ns: u64,
+}
+
+impl SamplingDocument {
+    pub fn new(sampling: &Sampling) -> Self {
+        let Sampling { limit_ppm, one_in_least, one_in_most, measured_ns } = *sampling;
+        Self { limit_ppm, one_in_least, one_in_most, measured_ns }
+    }
 }
 
 #[derive(Serialize)]
@@ -263,9 +270,7 @@ impl<'a> ReportDocument<'a> {
                 .as_ref()
                 .map(|threshold| ThresholdDocument { threshold_ns: threshold.threshold_ns, over: threshold.over }),
             overhead: report.overhead.as_ref().map(OverheadDocument::new),
-            sampling: report.sampling.map(|Sampling { limit_ppm, one_in_least, one_in_most, measured_ns }| {
-                SamplingDocument { limit_ppm, one_in_least, one_in_most, measured_ns }
-            }),
+            sampling: report.sampling.as_ref().map(SamplingDocument::new),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Tests of all renderers: snapshots to look at, and the text for particular reports.
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use wakelat_common::Class;
 
@@ -201,7 +201,7 @@ fn percentiles_of_sampled_tasks_have_confidence_intervals() {
     let waits = usual(20_000, 9_000);
     let mut report = report(vec![group(&comm("nginx"), Class::Wakeup, waits.iter().copied())]);
     for (index, latency_ns) in waits.into_iter().enumerate() {
-        Rc::make_mut(&mut report.groups[0].distribution).record_sampled(
+        Arc::make_mut(&mut report.groups[0].distribution).record_sampled(
             index as u32 % 200,
             3,
             Period::FIRST,

@@ -1,13 +1,5 @@
 //! What became of the exports to an OTLP receiver.
 
-/// The description of the exports.
-pub(super) const EXPORTS_HELP: &str =
-    "OTLP exports by result; dropped: no room in the queue; unknown: sent once, without an answer.";
-/// The description of [`ExportCounts::rejected_points`].
-pub(super) const REJECTED_POINTS_HELP: &str = "Points that the OTLP receiver refused in exports that it accepted.";
-/// The description of [`ExportCounts::queued`].
-pub(super) const QUEUE_HELP: &str = "OTLP exports that wait to be delivered.";
-
 /// What became of the exports so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportCounts {

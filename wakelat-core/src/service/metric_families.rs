@@ -7,11 +7,10 @@ use std::{borrow::Cow, rc::Rc};
 
 use super::{
     constant_labels::ConstantLabels,
-    exponential::ExponentialBuckets,
-    export_counts::{self, ExportCounts},
+    export_counts::ExportCounts,
     series::{SeriesTable, WaitSeries},
 };
-use crate::{aggregate::container_id::Container, report::Report};
+use crate::{aggregate::container_id::Container, report::Report, why::counted::GroupTotal};
 
 /// What the metrics show.
 pub struct MetricsSnapshot<'a> {
@@ -42,37 +41,52 @@ pub enum FamilyKind {
     Summary,
 }
 
+/// What the numbers of a family are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricUnit {
+    /// Times.
+    Seconds,
+    /// Parts of a whole.
+    Ratio,
+    /// Numbers of this, in the singular.
+    Number(&'static str),
+}
+
 /// Metrics with one name.
-pub struct MetricFamily {
-    /// The name, of a counter without the suffix `_total`. If it ends in `_seconds`, that is the unit.
+pub struct MetricFamily<'a> {
+    /// The name, of a counter without the suffix `_total`. It ends in `_seconds` if that is the unit.
     pub name: &'static str,
     /// The type.
     pub kind: FamilyKind,
+    /// The unit.
+    pub unit: MetricUnit,
     /// The meaning.
     pub help: &'static str,
     /// One metric for each combination of labels.
-    pub metrics: Vec<FamilyMetric>,
+    pub metrics: Vec<FamilyMetric<'a>>,
 }
 
 /// Names and values of labels.
 pub type Labels = Vec<(&'static str, Cow<'static, str>)>;
 
 /// A metric of a family.
-pub struct FamilyMetric {
+pub struct FamilyMetric<'a> {
     /// Labels that several metrics share.
     pub labels: Rc<Labels>,
     /// The label that this metric has besides them.
     pub label: Option<(&'static str, &'static str)>,
+    /// The number of its series ([`WaitSeries::number`]), or 0 if it lasts as long as the service.
+    pub series: u64,
     /// The value.
-    pub value: MetricValue,
+    pub value: MetricValue<'a>,
 }
 
 /// The value of a metric.
-pub enum MetricValue {
+pub enum MetricValue<'a> {
     /// Of a counter or a gauge.
     Number(MetricNumber),
     /// Of a histogram.
-    Histogram(HistogramValue),
+    Histogram(&'a GroupTotal),
     /// Of a summary.
     Summary {
         /// Number of values.
@@ -93,26 +107,22 @@ pub enum MetricNumber {
     Ratio(f64),
 }
 
-/// The waits of a series.
-pub struct HistogramValue {
-    /// Number of waits.
-    pub count: u64,
-    /// Their sum: ns.
-    pub sum_ns: u128,
-    /// The largest value of each classic bucket (ns), and the number of waits up to it.
-    pub classic: Vec<(u64, u64)>,
-    /// The same waits in exponential buckets.
-    pub exponential: ExponentialBuckets,
+/// The classic buckets of a histogram: the largest value of each (ns), and the number of waits up to it. The powers of
+/// two below which they count are from 1 µs to 17 s, in steps of four.
+pub fn classic_buckets(total: &GroupTotal) -> impl Iterator<Item = (u64, u64)> {
+    const POWERS: std::ops::RangeInclusive<u32> = 10..=34;
+    POWERS.step_by(2).map(|power| (1u64 << power) - 1).map(|last_ns| (last_ns, total.waits_below(last_ns + 1)))
 }
 
-/// The powers of two of ns below which the classic buckets count: 1 µs to 17 s, in steps of four.
-const BOUNDS: std::ops::RangeInclusive<u32> = 10..=34;
-
 /// The name of the series of all groups without one of their own.
-pub(super) const OTHER: &str = "(other)";
+const OTHER: &str = "(other)";
+
+/// The names of the instants that all other metrics cover. Points of OTLP have them themselves.
+pub(super) const START_TIME: &str = "wakelat_start_time_seconds";
+pub(super) const LAST_READ_TIME: &str = "wakelat_last_read_time_seconds";
 
 /// All metrics.
-pub fn families(snapshot: &MetricsSnapshot) -> Vec<MetricFamily> {
+pub fn families<'a>(snapshot: &MetricsSnapshot<'a>) -> Vec<MetricFamily<'a>> {
     let mut families = Families(Vec::new());
     waits(snapshot, &mut families);
     coverage(snapshot, &mut families);
@@ -121,47 +131,71 @@ pub fn families(snapshot: &MetricsSnapshot) -> Vec<MetricFamily> {
 }
 
 /// Families that are being built.
-struct Families(Vec<MetricFamily>);
+struct Families<'a>(Vec<MetricFamily<'a>>);
 
-impl Families {
-    fn add(&mut self, name: &'static str, kind: FamilyKind, help: &'static str, metrics: Vec<FamilyMetric>) {
-        self.0.push(MetricFamily { name, kind, help, metrics });
+impl<'a> Families<'a> {
+    fn add(
+        &mut self,
+        name: &'static str,
+        kind: FamilyKind,
+        unit: MetricUnit,
+        help: &'static str,
+        metrics: Vec<FamilyMetric<'a>>,
+    ) {
+        self.0.push(MetricFamily { name, kind, unit, help, metrics });
     }
 
     /// Adds a family of one metric without labels.
-    fn single(&mut self, name: &'static str, kind: FamilyKind, help: &'static str, number: MetricNumber) {
-        self.add(name, kind, help, vec![FamilyMetric::number(&Rc::default(), None, number)]);
+    fn single(
+        &mut self,
+        name: &'static str,
+        kind: FamilyKind,
+        unit: MetricUnit,
+        help: &'static str,
+        number: MetricNumber,
+    ) {
+        self.add(name, kind, unit, help, vec![FamilyMetric::number(&Rc::default(), None, number)]);
     }
 
-    fn counter(&mut self, name: &'static str, help: &'static str, count: u64) {
-        self.single(name, FamilyKind::Counter, help, MetricNumber::Count(count));
+    /// Adds a counter of what `one` names.
+    fn counter(&mut self, name: &'static str, one: &'static str, help: &'static str, count: u64) {
+        self.single(name, FamilyKind::Counter, MetricUnit::Number(one), help, MetricNumber::Count(count));
     }
 
     /// Adds a family of one counter for each result.
     fn results(
         &mut self,
         name: &'static str,
+        one: &'static str,
         help: &'static str,
         counts: impl IntoIterator<Item = (&'static str, u64)>,
     ) {
         let none = Rc::default();
         let metric =
             |(result, count)| FamilyMetric::number(&none, Some(("result", result)), MetricNumber::Count(count));
-        self.add(name, FamilyKind::Counter, help, counts.into_iter().map(metric).collect());
+        let metrics = counts.into_iter().map(metric).collect();
+        self.add(name, FamilyKind::Counter, MetricUnit::Number(one), help, metrics);
     }
 
+    /// Adds a counter of time.
     fn time(&mut self, name: &'static str, help: &'static str, ns: impl Into<u128>) {
-        self.single(name, FamilyKind::Counter, help, MetricNumber::Ns(ns.into()));
+        self.single(name, FamilyKind::Counter, MetricUnit::Seconds, help, MetricNumber::Ns(ns.into()));
     }
 
-    fn gauge(&mut self, name: &'static str, help: &'static str, number: MetricNumber) {
-        self.single(name, FamilyKind::Gauge, help, number);
+    /// Adds a gauge: how many there are of what `one` names.
+    fn number(&mut self, name: &'static str, one: &'static str, help: &'static str, count: u64) {
+        self.single(name, FamilyKind::Gauge, MetricUnit::Number(one), help, MetricNumber::Count(count));
+    }
+
+    /// Adds a gauge: a part of a whole.
+    fn ratio(&mut self, name: &'static str, help: &'static str, ratio: f64) {
+        self.single(name, FamilyKind::Gauge, MetricUnit::Ratio, help, MetricNumber::Ratio(ratio));
     }
 }
 
-impl FamilyMetric {
+impl FamilyMetric<'_> {
     fn number(labels: &Rc<Labels>, label: Option<(&'static str, &'static str)>, number: MetricNumber) -> Self {
-        Self { labels: Rc::clone(labels), label, value: MetricValue::Number(number) }
+        Self { labels: Rc::clone(labels), label, series: 0, value: MetricValue::Number(number) }
     }
 }
 
@@ -174,41 +208,34 @@ fn labels(cgroup: &str) -> Labels {
     [("cgroup", Cow::Owned(cgroup.to_owned()))].into_iter().chain(more).collect()
 }
 
-fn histogram(series: &WaitSeries) -> HistogramValue {
-    let total = series.total();
-    let classic = BOUNDS.step_by(2).map(|power| (1u64 << power) - 1).map(|last| (last, total.waits_below(last + 1)));
-    HistogramValue {
-        count: total.waits,
-        sum_ns: total.sum_ns,
-        classic: classic.collect(),
-        exponential: ExponentialBuckets::of(total),
-    }
-}
-
-fn waits(snapshot: &MetricsSnapshot, families: &mut Families) {
+fn waits<'a>(snapshot: &MetricsSnapshot<'a>, families: &mut Families<'a>) {
     let named = snapshot.series.series().map(|(name, series)| (Rc::new(labels(name)), series));
     let other = snapshot.series.other().map(|series| (Rc::new(labels(OTHER)), series));
     let all: Vec<(Rc<Labels>, &WaitSeries)> = named.chain(other).collect();
     let metrics = all.iter().map(|(labels, series)| FamilyMetric {
         labels: Rc::clone(labels),
         label: None,
-        value: MetricValue::Histogram(histogram(series)),
+        series: series.number(),
+        value: MetricValue::Histogram(series.total()),
     });
     families.add(
         "wakelat_wait_seconds",
         FamilyKind::Histogram,
+        MetricUnit::Seconds,
         "Waits on a run queue, by the cgroup of the waiting task.",
         metrics.collect(),
     );
     let causes = all.iter().flat_map(|(labels, series)| {
-        series.causes().map(move |(cause, time)| {
-            FamilyMetric::number(labels, Some(("cause", cause.name())), MetricNumber::Ns(time.ns))
+        series.causes().map(move |(cause, time)| FamilyMetric {
+            series: series.number(),
+            ..FamilyMetric::number(labels, Some(("cause", cause.name())), MetricNumber::Ns(time.ns))
         })
     });
     families.add(
         "wakelat_wait_cause_seconds",
         FamilyKind::Counter,
-        "Time in waits, by cause; all causes add up to wakelat_wait_seconds_sum.",
+        MetricUnit::Seconds,
+        "Time in waits, by cause; the causes of a cgroup add up to the sum of its waits.",
         causes.collect(),
     );
     let maxima = all.iter().map(|(labels, series)| {
@@ -217,60 +244,74 @@ fn waits(snapshot: &MetricsSnapshot, families: &mut Families) {
     families.add(
         "wakelat_wait_recent_max_seconds",
         FamilyKind::Gauge,
+        MetricUnit::Seconds,
         "Longest wait that ended in the last 60 to 70 seconds.",
         maxima.collect(),
     );
     let classes = snapshot.report.groups.iter().map(|group| FamilyMetric {
         labels: Rc::default(),
         label: Some(("class", group.class.name())),
+        series: 0,
         value: MetricValue::Summary { count: group.distribution.count(), sum_ns: group.distribution.sum_ns() },
     });
     families.add(
         "wakelat_class_wait_seconds",
         FamilyKind::Summary,
+        MetricUnit::Seconds,
         "Waits of the whole machine, by what the task did before.",
         classes.collect(),
     );
     let table = snapshot.series;
-    families.gauge("wakelat_series", "Cgroups with series of their own.", MetricNumber::Count(table.len() as u64));
-    families.gauge(
+    families.number("wakelat_series", "cgroup", "Cgroups with series of their own.", table.len() as u64);
+    families.number(
         "wakelat_series_limit",
-        "Maximum of wakelat_series (--max-series).",
-        MetricNumber::Count(table.max_series() as u64),
+        "cgroup",
+        "Maximum number of cgroups with series of their own (--max-series).",
+        table.max_series() as u64,
     );
-    families.gauge(
+    families.number(
         "wakelat_other_cgroups",
+        "cgroup",
         "Cgroups that were counted as (other) because of the limit.",
-        MetricNumber::Count(table.merged_groups()),
+        table.merged_groups(),
     );
 }
 
 fn coverage(snapshot: &MetricsSnapshot, families: &mut Families) {
     let report = snapshot.report;
-    families.time("wakelat_measured_seconds", "Time measured.", report.duration_ns);
+    let measured_ns = report.measured_ns();
+    families.time("wakelat_measured_seconds", "Time measured; all counts are of this time.", measured_ns);
+    let paused = "Time in pauses, in which nothing is measured (--max-overhead).";
+    families.time("wakelat_paused_seconds", paused, report.duration_ns - measured_ns);
     if let Some(terms) = &report.coverage.switch_ins {
         families.counter(
             "wakelat_switch_ins_seen",
-            "Switches to a task other than idle; the sum of all wakelat_switch_ins.",
+            "switch",
+            "Switches to a task other than idle; the sum of the results of all switch-ins.",
             terms.seen,
         );
-        families.results("wakelat_switch_ins", "Switches to a task, by what became of its wait.", terms.by_result());
+        let switch_ins = "Switches to a task, by what became of its wait.";
+        families.results("wakelat_switch_ins", "switch", switch_ins, terms.by_result());
         let unknown = "Time in waits of the results unknown_start and after_unseen, as far as it is known.";
         families.time("wakelat_unknown_wait_seconds", unknown, terms.unknown_ns);
-        families.counter("wakelat_unseen_waits", "Waits that ended unseen, by the kernel's count.", terms.unseen);
-        families.time("wakelat_unseen_wait_seconds", "Time in these waits.", terms.unseen_ns);
-        families.counter("wakelat_switches_to_idle", "Switches to the idle task.", terms.to_idle);
+        let unseen = "Waits that ended unseen, by the kernel's count.";
+        families.counter("wakelat_unseen_waits", "wait", unseen, terms.unseen);
+        families.time("wakelat_unseen_wait_seconds", "Time in waits that ended unseen.", terms.unseen_ns);
+        families.counter("wakelat_switches_to_idle", "switch", "Switches to the idle task.", terms.to_idle);
     }
     if let Some(missed) = report.coverage.missed {
-        families.counter("wakelat_program_runs_missed", "Events for which the kernel skipped a program.", missed);
+        let help = "Events for which the kernel skipped a program.";
+        families.counter("wakelat_program_runs_missed", "event", help, missed);
     }
     if let Some(counts) = &snapshot.exports {
-        families.results("wakelat_otlp_exports", export_counts::EXPORTS_HELP, counts.by_result());
-        families.counter("wakelat_otlp_rejected_points", export_counts::REJECTED_POINTS_HELP, counts.rejected_points);
-        families.gauge("wakelat_otlp_queue", export_counts::QUEUE_HELP, MetricNumber::Count(counts.queued));
+        let exports = "OTLP exports by result; dropped: no room in the queue; unknown: sent once, without an answer.";
+        families.results("wakelat_otlp_exports", "export", exports, counts.by_result());
+        let rejected = "Points that the OTLP receiver refused in exports that it accepted.";
+        families.counter("wakelat_otlp_rejected_points", "point", rejected, counts.rejected_points);
+        families.number("wakelat_otlp_queue", "export", "OTLP exports that wait to be delivered.", counts.queued);
     }
     let lost = "Parts of waits whose pair of cgroups had no room.";
-    families.counter("wakelat_pairs_lost", lost, snapshot.series.pairs_lost());
+    families.counter("wakelat_pairs_lost", "part", lost, snapshot.series.pairs_lost());
 }
 
 fn cost(snapshot: &MetricsSnapshot, families: &mut Families) {
@@ -278,25 +319,32 @@ fn cost(snapshot: &MetricsSnapshot, families: &mut Families) {
     if let Some(cost) = &report.overhead {
         families.time("wakelat_program_seconds", "CPU time of the BPF programs.", cost.programs.ns);
         families.time("wakelat_process_cpu_seconds", "CPU time of wakelat itself.", cost.tool_ns);
-        families.gauge("wakelat_cpus", "Online CPUs when wakelat started.", MetricNumber::Count(cost.cpus.into()));
+        families.number("wakelat_cpus", "cpu", "Online CPUs when wakelat started.", cost.cpus.into());
         let capacity_ns = cost.capacity_ns(report.duration_ns).max(1);
         let ratio = cost.total_ns() as f64 / capacity_ns as f64;
-        let help = "Share of all CPU time that measuring took since the start.";
-        families.gauge("wakelat_overhead_ratio", help, MetricNumber::Ratio(ratio));
+        families.ratio("wakelat_overhead_ratio", "Share of all CPU time that measuring took since the start.", ratio);
+    }
+    if let Some(sampling) = &report.sampling {
+        let help = "Limit of the share of all CPU time that measuring takes (--max-overhead).";
+        families.ratio("wakelat_overhead_limit_ratio", help, f64::from(sampling.limit_ppm) / 1e6);
     }
     if let Some(waited_ns) = report.reader_waited_ns {
         families.time("wakelat_reader_wait_seconds", "Time that wakelat itself waited for a CPU.", waited_ns);
     }
     let end_ns = u128::from(report.start_unix_ns) + u128::from(report.duration_ns);
-    let start = "When measuring began: seconds since 1970-01-01 UTC.";
-    families.gauge("wakelat_start_time_seconds", start, MetricNumber::Ns(report.start_unix_ns.into()));
-    let end = "Until when everything is counted: seconds since 1970-01-01 UTC.";
-    families.gauge("wakelat_last_read_time_seconds", end, MetricNumber::Ns(end_ns));
+    let instants = [
+        (START_TIME, "When measuring began: seconds since 1970-01-01 UTC.", report.start_unix_ns.into()),
+        (LAST_READ_TIME, "Until when everything is counted: seconds since 1970-01-01 UTC.", end_ns),
+    ];
+    for (name, help, unix_ns) in instants {
+        families.single(name, FamilyKind::Gauge, MetricUnit::Seconds, help, MetricNumber::Ns(unix_ns));
+    }
     let labels = [("version", snapshot.version), ("kernel", report.kernel.as_str())];
     let labels = labels.map(|(name, value)| (name, Cow::Owned(value.to_owned())));
     families.add(
         "wakelat_build_info",
         FamilyKind::Gauge,
+        MetricUnit::Ratio,
         "The version of wakelat, and the kernel's release.",
         vec![FamilyMetric::number(&Rc::new(labels.into()), None, MetricNumber::Count(1))],
     );

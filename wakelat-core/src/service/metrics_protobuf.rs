@@ -6,9 +6,11 @@ use prost::Message;
 use super::{
     exponential::{ExponentialBuckets, SCHEMA, ZERO_NS},
     metric_families::{
-        FamilyKind, FamilyMetric, HistogramValue, MetricFamily, MetricNumber, MetricValue, MetricsSnapshot, families,
+        FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricUnit, MetricValue, MetricsSnapshot,
+        classic_buckets, families,
     },
 };
+use crate::why::counted::GroupTotal;
 
 /// Renders all metrics. Times are seconds as doubles, which have whole ns up to 104 days.
 pub fn render(snapshot: &MetricsSnapshot) -> Vec<u8> {
@@ -23,14 +25,14 @@ pub fn render(snapshot: &MetricsSnapshot) -> Vec<u8> {
 }
 
 fn message(family: &MetricFamily, constant: &[proto::LabelMessage]) -> proto::FamilyMessage {
-    let MetricFamily { name, kind, help, metrics } = family;
+    let MetricFamily { name, kind, unit, help, metrics } = family;
     let (kind, suffix) = match kind {
         FamilyKind::Counter => (proto::MetricType::Counter, "_total"),
         FamilyKind::Gauge => (proto::MetricType::Gauge, ""),
         FamilyKind::Histogram => (proto::MetricType::Histogram, ""),
         FamilyKind::Summary => (proto::MetricType::Summary, ""),
     };
-    let unit = if name.ends_with("_seconds") { "seconds" } else { "" };
+    let unit = if *unit == MetricUnit::Seconds { "seconds" } else { "" };
     proto::FamilyMessage {
         name: format!("{name}{suffix}"),
         help: (*help).to_owned(),
@@ -57,23 +59,23 @@ fn metric_message(
         MetricValue::Summary { count, sum_ns } => {
             message.summary = Some(proto::SummaryMessage { count: *count, sum: seconds(*sum_ns) });
         }
-        MetricValue::Histogram(histogram) => message.histogram = Some(histogram_message(histogram)),
+        MetricValue::Histogram(total) => message.histogram = Some(histogram_message(total)),
     }
     message
 }
 
-fn histogram_message(histogram: &HistogramValue) -> proto::HistogramMessage {
-    let bucket =
-        |(last_ns, count): &(u64, u64)| proto::BucketMessage { count: *count, upper: seconds((*last_ns).into()) };
-    let infinite = proto::BucketMessage { count: histogram.count, upper: f64::INFINITY };
-    let (spans, deltas) = spans(&histogram.exponential);
+fn histogram_message(total: &GroupTotal) -> proto::HistogramMessage {
+    let bucket = |(last_ns, count): (u64, u64)| proto::BucketMessage { count, upper: seconds(last_ns.into()) };
+    let infinite = proto::BucketMessage { count: total.waits, upper: f64::INFINITY };
+    let exponential = ExponentialBuckets::of(total);
+    let (spans, deltas) = spans(&exponential);
     proto::HistogramMessage {
-        count: histogram.count,
-        sum: seconds(histogram.sum_ns),
-        buckets: histogram.classic.iter().map(bucket).chain([infinite]).collect(),
+        count: total.waits,
+        sum: seconds(total.sum_ns),
+        buckets: classic_buckets(total).map(bucket).chain([infinite]).collect(),
         schema: SCHEMA,
         zero_threshold: seconds(ZERO_NS.into()),
-        zero_count: histogram.exponential.zero,
+        zero_count: exponential.zero,
         spans,
         deltas,
     }

@@ -6,7 +6,10 @@ use std::fmt::{self, Display, Write as _};
 
 use super::{
     constant_labels::escaped,
-    metric_families::{FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricValue, MetricsSnapshot, families},
+    metric_families::{
+        FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricUnit, MetricValue, MetricsSnapshot,
+        classic_buckets, families,
+    },
 };
 
 /// A text format.
@@ -56,7 +59,7 @@ struct MetricsText {
 }
 
 impl MetricsText {
-    fn family(&mut self, MetricFamily { name, kind, help, metrics }: &MetricFamily) {
+    fn family(&mut self, MetricFamily { name, kind, unit, help, metrics }: &MetricFamily) {
         let word = match kind {
             FamilyKind::Counter => "counter",
             FamilyKind::Gauge => "gauge",
@@ -67,7 +70,7 @@ impl MetricsText {
         let suffix = if *kind == FamilyKind::Counter { "_total" } else { "" };
         let of_family = if is_open { "" } else { suffix };
         _ = writeln!(self.out, "# HELP {name}{of_family} {help}\n# TYPE {name}{of_family} {word}");
-        if is_open && name.ends_with("_seconds") {
+        if is_open && *unit == MetricUnit::Seconds {
             _ = writeln!(self.out, "# UNIT {name} seconds");
         }
         metrics.iter().for_each(|metric| self.metric(name, suffix, metric));
@@ -80,13 +83,13 @@ impl MetricsText {
         match &metric.value {
             MetricValue::Number(number) => self.sample(name, suffix, &labels, number),
             MetricValue::Summary { count, sum_ns } => self.count_and_sum(name, &labels, *count, *sum_ns),
-            MetricValue::Histogram(histogram) => {
-                for (last_ns, count) in &histogram.classic {
-                    let le = format!("{labels},le=\"{}\"", Seconds(u128::from(*last_ns)));
+            MetricValue::Histogram(total) => {
+                for (last_ns, count) in classic_buckets(total) {
+                    let le = format!("{labels},le=\"{}\"", Seconds(u128::from(last_ns)));
                     self.sample(name, "_bucket", &le, count);
                 }
-                self.sample(name, "_bucket", &format!("{labels},le=\"+Inf\""), histogram.count);
-                self.count_and_sum(name, &labels, histogram.count, histogram.sum_ns);
+                self.sample(name, "_bucket", &format!("{labels},le=\"+Inf\""), total.waits);
+                self.count_and_sum(name, &labels, total.waits, total.sum_ns);
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::series::SeriesTable;
 use crate::{
-    report::{Overhead, ProgramTime, Report},
+    report::{Overhead, ProgramTime, Report, Sampling},
     why::counted::summary::{CountedCause, CountedSummary},
 };
 
@@ -81,6 +81,9 @@ fn difference(latest: &Report, begin: &Report) -> Report {
     report.coverage.switch_ins =
         latest.coverage.switch_ins.map(|terms| terms.since(&before.switch_ins.unwrap_or_default()));
     report.coverage.missed = latest.coverage.missed.map(|missed| missed - before.missed.unwrap_or(0));
+    report.sampling = latest
+        .sampling
+        .map(|sampling| Sampling { measured_ns: latest.measured_ns() - begin.measured_ns(), ..sampling });
     report.overhead = latest.overhead.map(|cost| {
         let none = ProgramTime { ns: 0, switches: 0, timed_runs: 0 };
         let before = begin.overhead.unwrap_or(Overhead { cpus: cost.cpus, tool_ns: 0, programs: none });
@@ -107,6 +110,8 @@ mod tests {
     fn at(second: u64) -> Report {
         let mut report = Report { duration_ns: second * SECOND, start_unix_ns: 7, ..Report::default() };
         report.coverage.switch_ins = Some(SwitchInTerms { seen: 10 * second, ..SwitchInTerms::default() });
+        let measured_ns = second * SECOND / 2;
+        report.sampling = Some(Sampling { limit_ppm: 5_000, one_in_least: 1, one_in_most: 1, measured_ns });
         report
     }
 
@@ -123,6 +128,7 @@ mod tests {
             assert_eq!((summary.all.waits, report.duration_ns), (covered_s * each, covered_s * SECOND));
             assert_eq!(report.start_unix_ns, 7 + (200 - covered_s) * SECOND);
             assert_eq!(report.coverage.switch_ins.map(|terms| terms.seen), Some(10 * covered_s));
+            assert_eq!(report.measured_ns(), covered_s * SECOND / 2);
         }
     }
 

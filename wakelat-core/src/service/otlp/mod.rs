@@ -20,12 +20,11 @@ use self::{
     },
     streams::{StreamKey, StreamPoint, StreamValue, Streams},
 };
-use super::{
-    export_counts::{EXPORTS_HELP, QUEUE_HELP, REJECTED_POINTS_HELP},
-    metric_families::{MetricsSnapshot, OTHER},
-    series::WaitSeries,
+use super::metric_families::{
+    FamilyKind, FamilyMetric, LAST_READ_TIME, MetricFamily, MetricNumber, MetricUnit, MetricValue, MetricsSnapshot,
+    START_TIME, families,
 };
-use crate::{aggregate::container_id::Container, why::counted::GroupTotal};
+use crate::why::counted::GroupTotal;
 
 /// What the points of counters and histograms cover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,12 +53,12 @@ impl OtlpExporter {
 
     /// An encoded `ExportMetricsServiceRequest` with all metrics.
     pub fn export(&mut self, snapshot: &MetricsSnapshot) -> Vec<u8> {
-        let report = snapshot.report;
-        let end_unix_ns = report.start_unix_ns.saturating_add(report.duration_ns);
-        let mut export = Export { exporter: self, snapshot, end_unix_ns, metrics: Vec::new() };
-        waits(&mut export);
-        coverage(&mut export);
-        cost(&mut export);
+        let began_unix_ns = snapshot.report.start_unix_ns;
+        let end_unix_ns = began_unix_ns.saturating_add(snapshot.report.duration_ns);
+        let mut export = Export { exporter: self, began_unix_ns, end_unix_ns, metrics: Vec::new() };
+        // Each point has these instants itself.
+        let is_exported = |family: &&MetricFamily| ![START_TIME, LAST_READ_TIME].contains(&family.name);
+        families(snapshot).iter().filter(is_exported).for_each(|family| export.family(family));
         let metrics = export.metrics;
         self.streams.end_export(end_unix_ns);
         let scope = InstrumentationScope { name: "wakelat".to_owned(), version: snapshot.version.to_owned() };
@@ -71,29 +70,36 @@ impl OtlpExporter {
     }
 }
 
-type Attributes = Vec<(&'static str, String)>;
-
 fn attribute(key: &str, value: String) -> OtlpAttribute {
     OtlpAttribute { key: key.to_owned(), value: Some(AnyValue { string_value: Some(value) }) }
 }
 
-fn key_values(attributes: Attributes) -> Vec<OtlpAttribute> {
-    attributes.into_iter().map(|(key, value)| attribute(key, value)).collect()
+/// The semantic conventions have other names for some labels.
+fn attribute_name(label: &'static str) -> &'static str {
+    match label {
+        "container" => "container.id",
+        "pod" => "k8s.pod.uid",
+        _ => label,
+    }
 }
 
-/// The attributes of a cgroup: its path, and the container and the pod that the path names.
-fn cgroup(path: &str) -> Attributes {
-    let container = Container::of(path);
-    let (id, pod) = container.map_or((None, None), |container| (container.id, container.pod));
-    let more = [("container.id", id), ("k8s.pod.uid", pod)];
-    let more = more.into_iter().filter_map(|(key, value)| Some((key, value?)));
-    std::iter::once(("cgroup", path.to_owned())).chain(more).collect()
+/// `wakelat_NAME_seconds` is named `wakelat.NAME`.
+fn metric_name(family: &str) -> String {
+    family.trim_end_matches("_seconds").replacen('_', ".", 1)
+}
+
+fn metric_unit(unit: MetricUnit) -> String {
+    match unit {
+        MetricUnit::Seconds => "ns".to_owned(),
+        MetricUnit::Ratio => "1".to_owned(),
+        MetricUnit::Number(one) => format!("{{{one}}}"),
+    }
 }
 
 /// A request that grows by metrics.
 struct Export<'a> {
     exporter: &'a mut OtlpExporter,
-    snapshot: &'a MetricsSnapshot<'a>,
+    began_unix_ns: u64,
     end_unix_ns: u64,
     metrics: Vec<Metric>,
 }
@@ -103,94 +109,115 @@ impl Export<'_> {
         if self.exporter.temporality == Temporality::Delta { DELTA } else { CUMULATIVE }
     }
 
-    fn metric(&mut self, name: &str, unit: &str, description: &str, data: Data) {
-        let [name, unit, description] = [name, unit, description].map(str::to_owned);
-        self.metrics.push(Metric { name, description, unit, data: Some(data) });
+    /// Adds a family. A summary becomes two metrics.
+    fn family(&mut self, family: &MetricFamily) {
+        let name = metric_name(family.name);
+        let unit = metric_unit(family.unit);
+        match family.kind {
+            FamilyKind::Counter => {
+                let values = family.metrics.iter().filter_map(|metric| Some((metric, whole(&metric.value)?)));
+                self.sums(name, unit, family.help, values);
+            }
+            FamilyKind::Gauge => self.gauges(name, unit, family),
+            FamilyKind::Histogram => self.histograms(name, unit, family),
+            FamilyKind::Summary => {
+                let summaries = family.metrics.iter().filter_map(|metric| match metric.value {
+                    MetricValue::Summary { count, sum_ns } => Some((metric, count, sum_ns)),
+                    _ => None,
+                });
+                let counts = summaries.clone().map(|(metric, count, _)| (metric, count.into()));
+                self.sums(format!("{name}s"), "{wait}".to_owned(), family.help, counts);
+                self.sums(name, unit, "Time in these waits.", summaries.map(|(metric, _, sum_ns)| (metric, sum_ns)));
+            }
+        }
     }
 
-    fn point(
-        &mut self,
-        metric: &'static str,
-        attributes: &Attributes,
-        series: u64,
-        value: StreamValue,
-    ) -> Option<StreamPoint> {
+    fn metric(&mut self, name: String, unit: String, help: &str, data: Data) {
+        self.metrics.push(Metric { name, description: help.to_owned(), unit, data: Some(data) });
+    }
+
+    fn attributes(metric: &FamilyMetric) -> Vec<OtlpAttribute> {
+        let own = metric.labels.iter().map(|(name, value)| (*name, value.as_ref())).chain(metric.label);
+        own.map(|(name, value)| attribute(attribute_name(name), value.to_owned())).collect()
+    }
+
+    fn point(&mut self, name: &str, metric: &FamilyMetric, value: StreamValue) -> Option<StreamPoint> {
         let delta = self.exporter.temporality == Temporality::Delta;
-        let key = StreamKey { metric, attributes: attributes.clone() };
-        self.exporter.streams.point(key, series, value, self.snapshot.report.start_unix_ns, delta)
+        let key = StreamKey { metric: name.to_owned(), labels: metric.labels.as_ref().clone(), label: metric.label };
+        self.exporter.streams.point(key, metric.series, value, self.began_unix_ns, delta)
     }
 
-    /// Adds a monotonic sum; each value with its attributes and the number of its series.
-    fn sums(
+    /// Adds a monotonic sum.
+    fn sums<'m>(
         &mut self,
-        name: &'static str,
-        unit: &str,
-        description: &str,
-        values: impl IntoIterator<Item = (Attributes, u64, u128)>,
+        name: String,
+        unit: String,
+        help: &str,
+        values: impl Iterator<Item = (&'m FamilyMetric<'m>, u128)>,
     ) {
         let mut data_points = Vec::new();
-        for (attributes, series, value) in values {
-            let Some(point) = self.point(name, &attributes, series, StreamValue::Sum(value)) else { continue };
+        for (metric, value) in values {
+            let Some(point) = self.point(&name, metric, StreamValue::Sum(value)) else { continue };
             let StreamValue::Sum(value) = point.value else { continue };
             data_points.push(NumberDataPoint {
-                attributes: key_values(attributes),
+                attributes: Self::attributes(metric),
                 start_time_unix_nano: point.start_unix_ns,
                 time_unix_nano: self.end_unix_ns,
                 value: Some(Number::AsInt(i64::try_from(value).unwrap_or(i64::MAX))),
             });
         }
         let aggregation_temporality = self.temporality();
-        self.metric(
-            name,
-            unit,
-            description,
-            Data::Sum(SumMetric { data_points, aggregation_temporality, is_monotonic: true }),
-        );
+        let data = Data::Sum(SumMetric { data_points, aggregation_temporality, is_monotonic: true });
+        self.metric(name, unit, help, data);
     }
 
-    /// Adds a sum without attributes.
-    fn sum(&mut self, name: &'static str, unit: &str, description: &str, value: impl Into<u128>) {
-        self.sums(name, unit, description, [(Vec::new(), 0, value.into())]);
-    }
-
-    /// Adds a gauge.
-    fn gauges(
-        &mut self,
-        name: &str,
-        unit: &str,
-        description: &str,
-        values: impl IntoIterator<Item = (Attributes, Number)>,
-    ) {
-        let time_unix_nano = self.end_unix_ns;
-        let point = |(attributes, value)| NumberDataPoint {
-            attributes: key_values(attributes),
+    fn gauges(&mut self, name: String, unit: String, family: &MetricFamily) {
+        let point = |metric: &FamilyMetric| NumberDataPoint {
+            attributes: Self::attributes(metric),
             start_time_unix_nano: 0,
-            time_unix_nano,
-            value: Some(value),
+            time_unix_nano: self.end_unix_ns,
+            value: Some(match metric.value {
+                MetricValue::Number(MetricNumber::Ratio(ratio)) => Number::AsDouble(ratio),
+                _ => Number::AsInt(i64::try_from(whole(&metric.value).unwrap_or(0)).unwrap_or(i64::MAX)),
+            }),
         };
-        let data_points = values.into_iter().map(point).collect();
-        self.metric(name, unit, description, Data::Gauge(Gauge { data_points }));
+        let data_points = family.metrics.iter().map(point).collect();
+        self.metric(name, unit, family.help, Data::Gauge(Gauge { data_points }));
     }
 
-    /// Adds a gauge without attributes.
-    fn gauge(&mut self, name: &str, unit: &str, description: &str, value: u64) {
-        self.gauges(name, unit, description, [(Vec::new(), int(value))]);
+    fn histograms(&mut self, name: String, unit: String, family: &MetricFamily) {
+        let mut data_points = Vec::new();
+        for metric in &family.metrics {
+            let MetricValue::Histogram(total) = metric.value else { continue };
+            let Some(point) = self.point(&name, metric, StreamValue::Waits(Box::new(total.clone()))) else { continue };
+            if let StreamValue::Waits(total) = &point.value {
+                data_points.push(histogram(Self::attributes(metric), total, &point, self.end_unix_ns));
+            }
+        }
+        let aggregation_temporality = self.temporality();
+        let data = Data::ExponentialHistogram(ExponentialHistogram { data_points, aggregation_temporality });
+        self.metric(name, unit, family.help, data);
     }
 }
 
-fn int(value: u64) -> Number {
-    Number::AsInt(i64::try_from(value).unwrap_or(i64::MAX))
+/// A count, or a time in ns.
+fn whole(value: &MetricValue) -> Option<u128> {
+    match value {
+        MetricValue::Number(MetricNumber::Count(count)) => Some((*count).into()),
+        MetricValue::Number(MetricNumber::Ns(ns)) => Some(*ns),
+        _ => None,
+    }
 }
 
 fn histogram(
-    attributes: Attributes,
+    attributes: Vec<OtlpAttribute>,
     total: &GroupTotal,
     point: &StreamPoint,
     end: u64,
 ) -> ExponentialHistogramDataPoint {
     let OtlpBuckets { zero_count, offset, counts } = OtlpBuckets::from_counts(total.bucket_counts());
     ExponentialHistogramDataPoint {
-        attributes: key_values(attributes),
+        attributes,
         start_time_unix_nano: point.start_unix_ns,
         time_unix_nano: end,
         count: total.waits,
@@ -201,93 +228,6 @@ fn histogram(
         max: point.has_max.then_some(total.max_ns as f64),
         zero_threshold: ZERO_THRESHOLD_NS as f64,
     }
-}
-
-fn waits(export: &mut Export) {
-    let table = export.snapshot.series;
-    let named = table.series().map(|(name, series)| (cgroup(name), series));
-    let other = table.other().map(|series| (cgroup(OTHER), series));
-    let all: Vec<(Attributes, &WaitSeries)> = named.chain(other).collect();
-    let mut data_points = Vec::new();
-    for (attributes, series) in &all {
-        let value = StreamValue::Waits(Box::new(series.total().clone()));
-        let Some(point) = export.point("wakelat.wait", attributes, series.number(), value) else { continue };
-        if let StreamValue::Waits(total) = &point.value {
-            data_points.push(histogram(attributes.clone(), total, &point, export.end_unix_ns));
-        }
-    }
-    let aggregation_temporality = export.temporality();
-    let data = Data::ExponentialHistogram(ExponentialHistogram { data_points, aggregation_temporality });
-    export.metric("wakelat.wait", "ns", "Waits on a run queue, by the cgroup of the waiting task.", data);
-    let causes = all.iter().flat_map(|(attributes, series)| {
-        series.causes().map(|(cause, time)| {
-            let mut attributes = attributes.clone();
-            attributes.push(("cause", cause.name().to_owned()));
-            (attributes, series.number(), time.ns)
-        })
-    });
-    let help = "Time in waits, by cause; all causes add up to the sum of wakelat.wait.";
-    export.sums("wakelat.wait_cause", "ns", help, causes);
-    let now_s = export.snapshot.now_s;
-    let recent = all.iter().map(|(attributes, series)| (attributes.clone(), int(series.recent_max_ns(now_s))));
-    export.gauges("wakelat.wait_recent_max", "ns", "Longest wait that ended in the last 60 to 70 seconds.", recent);
-    let classes = &export.snapshot.report.groups;
-    let class = |name: &str| vec![("class", name.to_owned())];
-    let counts = classes.iter().map(|group| (class(group.class.name()), 0, group.distribution.count().into()));
-    let help = "Waits of the whole machine, by what the task did before.";
-    export.sums("wakelat.class_waits", "{wait}", help, counts);
-    let times = classes.iter().map(|group| (class(group.class.name()), 0, group.distribution.sum_ns()));
-    export.sums("wakelat.class_wait", "ns", "Time in these waits.", times);
-    export.gauge("wakelat.series", "{cgroup}", "Cgroups with series of their own.", table.len() as u64);
-    export.gauge("wakelat.series_limit", "{cgroup}", "Maximum of wakelat.series.", table.max_series() as u64);
-    let help = "Cgroups that were counted as (other) because of the limit.";
-    export.gauge("wakelat.other_cgroups", "{cgroup}", help, table.merged_groups());
-}
-
-fn coverage(export: &mut Export) {
-    let report = export.snapshot.report;
-    export.sum("wakelat.measured", "ns", "Time measured.", report.duration_ns);
-    if let Some(terms) = &report.coverage.switch_ins {
-        let help = "Switches to a task other than idle; the sum of all wakelat.switch_ins.";
-        export.sum("wakelat.switch_ins_seen", "{switch}", help, terms.seen);
-        let results = terms.by_result().map(|(result, count)| (vec![("result", result.to_owned())], 0, count.into()));
-        export.sums("wakelat.switch_ins", "{switch}", "Switches to a task, by what became of its wait.", results);
-        let help = "Time in waits of the results unknown_start and after_unseen, as far as it is known.";
-        export.sum("wakelat.unknown_wait", "ns", help, terms.unknown_ns);
-        export.sum("wakelat.unseen_waits", "{wait}", "Waits that ended unseen, by the kernel's count.", terms.unseen);
-        export.sum("wakelat.unseen_wait", "ns", "Time in these waits.", terms.unseen_ns);
-        export.sum("wakelat.switches_to_idle", "{switch}", "Switches to the idle task.", terms.to_idle);
-    }
-    if let Some(missed) = report.coverage.missed {
-        let help = "Events for which the kernel skipped a program.";
-        export.sum("wakelat.program_runs_missed", "{event}", help, missed);
-    }
-    let lost = export.snapshot.series.pairs_lost();
-    export.sum("wakelat.pairs_lost", "{part}", "Parts of waits whose pair of cgroups had no room.", lost);
-}
-
-fn cost(export: &mut Export) {
-    let report = export.snapshot.report;
-    if let Some(cost) = &report.overhead {
-        export.sum("wakelat.program", "ns", "CPU time of the BPF programs.", cost.programs.ns);
-        export.sum("wakelat.process_cpu", "ns", "CPU time of wakelat itself.", cost.tool_ns);
-        export.gauge("wakelat.cpus", "{cpu}", "Online CPUs when wakelat started.", cost.cpus as u64);
-        let ratio = cost.total_ns() as f64 / cost.capacity_ns(report.duration_ns).max(1) as f64;
-        let help = "Share of all CPU time that measuring took since the start.";
-        export.gauges("wakelat.overhead_ratio", "1", help, [(Vec::new(), Number::AsDouble(ratio))]);
-    }
-    if let Some(waited_ns) = report.reader_waited_ns {
-        export.sum("wakelat.reader_wait", "ns", "Time that wakelat itself waited for a CPU.", waited_ns);
-    }
-    if let Some(counts) = &export.snapshot.exports {
-        let results = counts.by_result().map(|(result, count)| (vec![("result", result.to_owned())], 0, count.into()));
-        export.sums("wakelat.otlp_exports", "{export}", EXPORTS_HELP, results);
-        export.sum("wakelat.otlp_rejected_points", "{point}", REJECTED_POINTS_HELP, counts.rejected_points);
-        export.gauge("wakelat.otlp_queue", "{export}", QUEUE_HELP, counts.queued);
-    }
-    let kernel = vec![("kernel", report.kernel.clone()), ("version", export.snapshot.version.to_owned())];
-    let help = "The version of wakelat, and the kernel's release.";
-    export.gauges("wakelat.build_info", "1", help, [(kernel, Number::AsInt(1))]);
 }
 
 #[cfg(test)]

@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 
+use super::super::metric_families::Labels;
 use crate::why::counted::GroupTotal;
 
-/// What identifies a stream: its metric and its attributes.
+/// What identifies a stream: its metric and its labels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct StreamKey {
-    pub metric: &'static str,
-    pub attributes: Vec<(&'static str, String)>,
+    pub metric: String,
+    pub labels: Labels,
+    pub label: Option<(&'static str, &'static str)>,
 }
 
 /// A value that only grows while its series lasts.

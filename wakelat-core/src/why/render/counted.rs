@@ -37,7 +37,8 @@ pub fn text(summary: &CountedSummary, report: &Report, style: &Style) -> String 
         pairs(summary, style, &mut out);
     }
     division(summary, style, &mut out);
-    coverage::render(report, style, &mut out);
+    // Its groups and their percentiles are not shown.
+    coverage::render(&Report { groups: Vec::new(), ..report.clone() }, style, &mut out);
     out
 }
 

@@ -9,7 +9,7 @@ use crate::{
     render::{
         Style,
         coverage_document::CoverageDocument,
-        report_document::{OverheadDocument, WindowDocument},
+        report_document::{OverheadDocument, SamplingDocument, WindowDocument},
     },
     report::Report,
     why::counted::{
@@ -75,6 +75,8 @@ struct WhyCausesDocument<'a> {
     coverage: CoverageDocument,
     /// The fields of `overhead` in `wakelat.report/1`.
     overhead: Option<OverheadDocument>,
+    /// The fields of `sampling` in `wakelat.report/1`; `null` without `--max-overhead`.
+    sampling: Option<SamplingDocument>,
 }
 
 impl<'a> WhyCausesDocument<'a> {
@@ -99,6 +101,7 @@ impl<'a> WhyCausesDocument<'a> {
             not_separated: summary.not_separated.iter().map(|cause| cause.name()).collect(),
             coverage: CoverageDocument::new(&report.coverage),
             overhead: report.overhead.as_ref().map(OverheadDocument::new),
+            sampling: report.sampling.as_ref().map(SamplingDocument::new),
         }
     }
 }
