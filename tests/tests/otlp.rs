@@ -221,7 +221,7 @@ impl Service {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let socket = directory.path().join("socket");
         let listen = format!("unix:{}", socket.display());
-        let mut command = command(&["serve", "--listen", &listen, "--attach", attach.name()]);
+        let mut command = command(&["serve", "--listen", &listen, "--attach", attach.name(), "--max-overhead", "none"]);
         command.args(["--otlp", url, "--otlp-interval", "1s", "--otlp-temporality", temporality]);
         command.env("OTEL_RESOURCE_ATTRIBUTES", "zone=a%2Cb");
         let wakelat = Wakelat::measuring(command);

@@ -4,18 +4,21 @@
 use std::{sync::OnceLock, time::Duration};
 
 use nix::{
+    sys::signal::Signal,
     time::{ClockId, clock_getcpuclockid},
     unistd::Pid,
 };
 use wakelat_tests::{
+    cgroup::Hierarchy,
     clock::{block_until, now_ns},
     empty_program::{AccountedRuns, EmptyProgram},
+    http::MetricSamples,
     machine, once,
     report::JsonReport,
     suite::{self, Skip, TestOutcome},
     sysctl::Sysctl,
-    wakelat::{AttachCase, Wakelat},
-    workload::{CpuHold, Messaging, Workload},
+    wakelat::{AttachCase, Wakelat, command},
+    workload::{CpuHold, Messaging, Workload, until},
 };
 
 fn main() {
@@ -25,6 +28,7 @@ fn main() {
         a_limit_is_held_where_few_tasks_wake_each_other,
         a_limit_is_held_by_sampling_and_pauses_on_an_overloaded_machine,
         a_limit_is_held_by_pauses_with_the_run_queues_clock_and_in_aggregated_groups,
+        a_limit_is_held_by_pauses_where_causes_are_aggregated_and_by_default_in_a_service,
         intervals_of_a_sample_contain_the_percentiles_of_all_waits,
     ]);
 }
@@ -84,29 +88,40 @@ impl Taken {
     }
 }
 
-/// The cost of `wakelat hist` under `load` with each of `arguments`, all at once: in steps of a tenth of
-/// a second, for `length_ns` from the moment at which the last of them measures; and the report of each.
+/// The cost of `wakelat hist` under `load` with each of `arguments`, all at once, and the report of each: see
+/// [`taken_by`].
 fn taken<const N: usize>(
     attach: AttachCase,
     load: &Messaging,
     length_ns: u64,
     arguments: [&[&str]; N],
 ) -> [(Vec<Taken>, JsonReport); N] {
+    let runs = taken_by(load, length_ns, arguments.map(|arguments| || Wakelat::hist(attach, arguments)));
+    runs.map(|(taken, wakelat)| (taken, wakelat.report()))
+}
+
+/// The cost under `load` of each wakelat that one of `start` starts, all at once: in steps of a tenth of a second, for
+/// `length_ns` from the moment at which the last of them measures. They still run.
+fn taken_by<const N: usize>(
+    load: &Messaging,
+    length_ns: u64,
+    start: [impl FnOnce() -> Wakelat; N],
+) -> [(Vec<Taken>, Wakelat); N] {
     let _accounted = Sysctl::set("kernel/bpf_stats_enabled", 1);
     let empty = EmptyProgram::attach();
     let mut staged = Workload::Messaging(load.clone()).stage();
     staged.begin();
-    let mut runs = arguments.map(|arguments| {
-        let wakelat = Wakelat::hist(attach, arguments);
+    let mut runs = start.map(|start| {
+        let wakelat = start();
         let first = Taken::by(wakelat.pid(), &empty);
-        (wakelat, vec![first])
+        (vec![first], wakelat)
     });
     let begin_ns = now_ns();
     for tenths in 1..=length_ns / ms(100) {
         block_until(begin_ns + ms(100) * tenths);
-        runs.iter_mut().for_each(|(wakelat, taken)| taken.push(Taken::by(wakelat.pid(), &empty)));
+        runs.iter_mut().for_each(|(taken, wakelat)| taken.push(Taken::by(wakelat.pid(), &empty)));
     }
-    runs.map(|(wakelat, taken)| (taken, wakelat.report()))
+    runs
 }
 
 /// The cost of measuring all waits of `load`, as a share of the time of all CPUs.
@@ -239,6 +254,40 @@ fn a_limit_is_held_by_pauses_with_the_run_queues_clock_and_in_aggregated_groups(
         assert!(sampling.measured_ns > 0, "nothing was measured: {sampling:?}");
         assert!(report.groups.iter().all(|group| group.percentile_intervals_ns.is_some()), "{report:?}");
     }
+    Ok(())
+}
+
+/// Runs both at once.
+fn a_limit_is_held_by_pauses_where_causes_are_aggregated_and_by_default_in_a_service() -> TestOutcome {
+    const MEASURED: &str = "wakelat_measured_seconds_total";
+    const DEFAULT: f64 = 0.005;
+    const LIMIT: f64 = 0.02;
+    real_time()?;
+    Hierarchy::find()?;
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = directory.path().join("socket");
+    let (limit, listen) = (percent(LIMIT), format!("unix:{}", socket.display()));
+    let causes = ["why", "--mode", "aggregate", "--json", "--max-overhead", &limit];
+    let both = [&causes[..], &["serve", "--listen", &listen]];
+    let start = both.map(|arguments| || Wakelat::measuring(command(arguments)));
+    let [(causes_taken, causes), (service_taken, service)] = taken_by(&MANY_TASKS, WINDOW_NS + ms(1_000), start);
+    let under_load = MetricSamples::scrape(&socket);
+    until("the service measures after the load has ended", || {
+        MetricSamples::scrape(&socket).value(MEASURED) > under_load.value(MEASURED)
+    });
+    [&causes, &service].iter().for_each(|wakelat| wakelat.signal(Signal::SIGINT));
+    let (causes, service) = (causes.end(), service.end());
+    assert_held(LIMIT, &causes_taken);
+    assert_held(DEFAULT, &service_taken);
+    let report: serde_json::Value = serde_json::from_str(&causes.stdout).expect("JSON");
+    let (measured_ns, duration_ns) = (&report["sampling"]["measured_ns"], &report["duration_ns"]);
+    assert!((1..duration_ns.as_u64().expect("ns")).contains(&measured_ns.as_u64().expect("ns")), "{report}");
+    assert!(report["waits"].as_u64() > Some(0), "{report}");
+    assert!(service.status.success(), "{service:#?}");
+    let [measured_s, paused_s] = [MEASURED, "wakelat_paused_seconds_total"].map(|name| under_load.value(name));
+    println!("  under load, the service measured {measured_s} s and paused {paused_s} s");
+    assert!(paused_s > measured_s, "{under_load:?}");
+    assert_eq!(under_load.value("wakelat_overhead_limit_ratio"), DEFAULT);
     Ok(())
 }
 

@@ -131,7 +131,7 @@ fn the_database_has_what_the_service_has_counted() -> TestOutcome {
     let path = group.path().strip_prefix(hierarchy.root()).expect("below the root").display().to_string();
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 20_000)).stage();
     ["wl-ping", "wl-pong"].iter().for_each(|name| group.add_process(staged.tid(name)));
-    let wakelat = Wakelat::measuring(command(&["serve", "--listen", &listen]));
+    let wakelat = Wakelat::measuring(command(&["serve", "--listen", &listen, "--max-overhead", "none"]));
     until("the service has metrics", || get(target, "/healthz", "*/*").is_some());
     let prometheus = Prometheus::start(directory.path(), target)?;
     staged.perform();
@@ -257,8 +257,11 @@ fn rules_dashboard_and_page_name_only_what_the_service_has() -> TestOutcome {
     let port = free_port();
     let (listen, receiver) = (format!("127.0.0.1:{port}"), format!("http://127.0.0.1:{}", free_port()));
     let wakelat = Wakelat::measuring(command(&["serve", "--listen", &listen, "--otlp", &receiver]));
-    until("the service has metrics", || get(port, "/healthz", "*/*").is_some());
-    let metrics = get(port, "/metrics", "text/plain").expect("metrics");
+    let mut metrics = String::new();
+    until("the service has measured waits", || {
+        metrics = get(port, "/metrics", "text/plain").unwrap_or_default();
+        metrics.contains("wakelat_wait_cause_seconds_total{")
+    });
     let families = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
     let samples = metrics.lines().filter_map(|line| line.split(['{', ' ']).next());
     let names: BTreeSet<&str> = families.chain(samples).collect();

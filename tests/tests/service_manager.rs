@@ -206,7 +206,7 @@ fn the_capabilities_of_the_unit_are_enough_for_another_user() -> TestOutcome {
         command
     });
     assert!(service.next_state().starts_with("READY=1\n"));
-    assert!(service.metrics().value("wakelat_switch_ins_seen_total") > 0.0);
+    until("the service measures", || service.metrics().value("wakelat_switch_ins_seen_total") > 0.0);
     service.reload("max-series = 7\n");
     assert_eq!(service.metrics().value("wakelat_series_limit"), 7.0);
     service.end();

@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 
 use super::{ClassName, CommonFlags, FilterFlags, FromEvent, OutputFlags, ResourceFlags, ThresholdFlags, WindowFlags};
 use crate::config::{
-    ConfigError, GroupingConfig, ListenAddress, OtlpConfig, OtlpEndpoint, ServeConfig, ServeFile, ServeSettings,
-    number, otlp_interval,
+    ConfigError, GroupingConfig, ListenAddress, OtlpConfig, OtlpEndpoint, ServeConfig, ServeFile, ServeOverrides,
+    ServeSettings, ServiceLimit, number, otlp_interval,
 };
 use wakelat_core::{aggregate::key::Key, report::Mode, service::otlp::Temporality};
 use wakelat_kernel::Machine;
@@ -17,6 +17,7 @@ Examples:
   wakelat serve                                  metrics on http://127.0.0.1:9779/metrics
   wakelat serve --listen unix:/run/wakelat.sock  only for processes that may use the socket
   wakelat serve --max-series 200                 at most 200 cgroups with series of their own
+  wakelat serve --max-overhead 0.1%              measure less of the time on a busy machine
   wakelat serve --config serve.toml              settings from a file, read again on SIGHUP
   wakelat serve --otlp http://127.0.0.1:4318     also export the metrics to an OpenTelemetry collector
   curl 'http://127.0.0.1:9779/why?last=30s'      what tasks waited for in the last 30 seconds";
@@ -63,6 +64,10 @@ pub(super) struct ServeFlags {
     #[command(flatten)]
     resources: ResourceFlags,
 
+    /// Keep overhead below this share of all CPU time by pausing, or `none` [default: 0.5%]
+    #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, help_heading = "Resources")]
+    max_overhead: Option<ServiceLimit>,
+
     /// Keep capabilities, file access and system calls that the measurement no longer needs, for debugging
     #[arg(long, help_heading = "Resources")]
     keep_privileges: bool,
@@ -88,30 +93,26 @@ impl From<TemporalityName> for Temporality {
 
 impl ServeFlags {
     pub(super) fn config(self, machine: &Machine) -> Result<ServeConfig, ConfigError> {
+        let flags =
+            ServeOverrides { listen: self.listen, max_series: self.max_series, max_overhead: self.max_overhead };
+        let (file, settings) = match self.config {
+            Some(path) => {
+                let file = ServeFile { path, flags };
+                let settings = file.settings().map_err(|why| ConfigError::usage("--config", why))?;
+                (Some(file), settings)
+            }
+            None => (None, flags.over(ServeSettings::default())),
+        };
         let common = CommonFlags {
             window: WindowFlags::default(),
             filter: FilterFlags { class: vec![ClassName::Runqueue], from: FromEvent::Queued, ..FilterFlags::default() },
             threshold: ThresholdFlags::default(),
             output: OutputFlags::default(),
             resources: self.resources,
-            max_overhead: None,
+            max_overhead: settings.max_overhead.ppm(),
             keep_privileges: self.keep_privileges,
         };
         let mut measurement = common.config(machine)?;
-        let (listen, max_series) = (self.listen, self.max_series);
-        let (file, settings) = match self.config {
-            Some(path) => {
-                let file = ServeFile { path, max_series, listen };
-                let settings = file.settings().map_err(|why| ConfigError::usage("--config", why))?;
-                (Some(file), settings)
-            }
-            None => {
-                let mut settings = ServeSettings::default();
-                settings.listen = listen.unwrap_or(settings.listen);
-                settings.max_series = max_series.unwrap_or(settings.max_series);
-                (None, settings)
-            }
-        };
         let (by, mode) = (vec![Key::Cgroup], Some(Mode::Aggregate));
         measurement.set_why_counted(GroupingConfig { by, max_groups: settings.max_series, mode }, machine)?;
         measurement.set_service()?;

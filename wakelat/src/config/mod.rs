@@ -21,6 +21,7 @@ mod recording;
 mod resources;
 mod serve;
 mod serve_settings;
+mod service_limit;
 mod signal_names;
 mod threshold;
 mod timerlat;
@@ -52,8 +53,9 @@ pub use otlp::{OtlpConfig, OtlpEndpoint, interval as otlp_interval};
 pub use output::{Colour, OutputConfig};
 pub use recording::WhyRecordedConfig;
 pub use resources::Resources;
-pub use serve::{ListenAddress, ServeConfig, ServeFile};
+pub use serve::{ListenAddress, ServeConfig, ServeFile, ServeOverrides};
 pub use serve_settings::{CgroupSelection, ServeSettings};
+pub use service_limit::ServiceLimit;
 pub use threshold::{ThresholdAction, ThresholdConfig};
 pub use timerlat::{LiveConfig, OsnoiseConfig, SavedTrace, TimerlatConfig, TracerInput};
 pub use verify::VerifyConfig;
@@ -225,11 +227,6 @@ impl Config {
     ) -> Result<CauseGroups, ConfigError> {
         grouping.check_available(machine)?;
         self.from = LatencyFrom::Queued;
-        if self.max_overhead_ppm.is_some() {
-            let why = "cannot be used with `why --mode aggregate`, whose program is too large for the kernel's verifier with \
-                       a limit; leave it out, or use `hist --from queued`";
-            return Err(ConfigError::usage("--max-overhead", why));
-        }
         let groups = match grouping.by[..] {
             [] if GroupingConfig::has_cgroups(machine) => CauseGroups::Cgroups,
             [] | [Key::Comm] => CauseGroups::Names,

@@ -4,7 +4,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{Config, OtlpConfig, ServeSettings};
+use super::{Config, OtlpConfig, ServeSettings, ServiceLimit};
 
 /// Where the service listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,10 +80,8 @@ pub struct ServeConfig {
 pub struct ServeFile {
     /// Its path.
     pub path: PathBuf,
-    /// The flag `--max-series`, if it was given.
-    pub max_series: Option<usize>,
-    /// The flag `--listen`, if it was given.
-    pub listen: Option<ListenAddress>,
+    /// The flags that override it.
+    pub flags: ServeOverrides,
 }
 
 impl ServeFile {
@@ -92,17 +90,29 @@ impl ServeFile {
     /// # Errors
     /// If the file cannot be read, or what is wrong with it.
     pub fn settings(&self) -> Result<ServeSettings, String> {
-        let mut settings = ServeSettings::read(&self.path)?;
-        self.override_by_flags(&mut settings);
-        Ok(settings)
+        ServeSettings::read(&self.path).map(|settings| self.flags.over(settings))
     }
+}
 
-    fn override_by_flags(&self, settings: &mut ServeSettings) {
-        if let Some(listen) = &self.listen {
-            settings.listen = listen.clone();
-        }
-        if let Some(max_series) = self.max_series {
-            settings.max_series = max_series;
+/// The settings that were given as flags.
+#[derive(Clone, Debug, Default)]
+pub struct ServeOverrides {
+    /// `--listen`
+    pub listen: Option<ListenAddress>,
+    /// `--max-series`
+    pub max_series: Option<usize>,
+    /// `--max-overhead`
+    pub max_overhead: Option<ServiceLimit>,
+}
+
+impl ServeOverrides {
+    /// These settings instead of those in `settings`.
+    pub fn over(&self, settings: ServeSettings) -> ServeSettings {
+        ServeSettings {
+            listen: self.listen.clone().unwrap_or(settings.listen),
+            max_series: self.max_series.unwrap_or(settings.max_series),
+            max_overhead: self.max_overhead.unwrap_or(settings.max_overhead),
+            ..settings
         }
     }
 }

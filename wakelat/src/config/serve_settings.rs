@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use wakelat_core::service::constant_labels::ConstantLabels;
 
-use super::{ListenAddress, number};
+use super::{ListenAddress, ServiceLimit, number};
 
 /// The largest file that is read: bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -19,6 +19,8 @@ pub struct ServeSettings {
     /// Maximum number of cgroups with series of their own.
     #[serde(deserialize_with = "series")]
     pub max_series: usize,
+    /// The limit of the overhead.
+    pub max_overhead: ServiceLimit,
     /// The cgroups that may have series of their own.
     pub cgroups: CgroupSelection,
     /// Labels that all series have.
@@ -28,7 +30,13 @@ pub struct ServeSettings {
 impl Default for ServeSettings {
     fn default() -> Self {
         let listen = ListenAddress::Tcp(([127, 0, 0, 1], 9779).into());
-        Self { listen, max_series: 1_000, cgroups: CgroupSelection::default(), labels: ConstantLabels::default() }
+        Self {
+            listen,
+            max_series: 1_000,
+            max_overhead: ServiceLimit::default(),
+            cgroups: CgroupSelection::default(),
+            labels: ConstantLabels::default(),
+        }
     }
 }
 
@@ -112,6 +120,7 @@ mod tests {
     const EXAMPLE: &str = "\
 listen = \"unix:/run/wakelat/socket\"
 max-series = 50
+max-overhead = \"0.25%\"
 
 [cgroups]
 include = [\"/kubepods.slice/*\"]
@@ -152,6 +161,7 @@ cluster = \"a\"
             ("[cgroups]\ninclude = [\"a[\"]", "line 2, column 11: `a[` is not a shell pattern"),
             ("[labels]\ncgroup = \"x\"", "line 1, column 1: the label `cgroup` is reserved"),
             ("listen = \"9779\"", "line 1, column 10: `9779` is not an address"),
+            ("max-overhead = \"0\"", "line 1, column 16: `0` is not accepted; expected `none` or a percentage"),
             ("listen = ", "line 1, column 10: "),
         ] {
             let error = ServeSettings::parse(text).unwrap_err();

@@ -27,6 +27,11 @@ pub fn cpu_ns() -> u64 {
     u64::try_from(read(ClockId::ProcessCPUTime)).unwrap_or(0)
 }
 
+/// CPU time of the calling thread, in user space and in the kernel: ns.
+pub fn thread_cpu_ns() -> u64 {
+    u64::try_from(read(ClockId::ThreadCPUTime)).unwrap_or(0)
+}
+
 /// The timer instant for a time of CLOCK_MONOTONIC.
 pub fn instant(at_ns: u64) -> Instant {
     Instant::now() + Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()))

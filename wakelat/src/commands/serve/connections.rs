@@ -1,21 +1,34 @@
 //! Connections, bounded in number, size and time, so that no client can exhaust the service.
 
-use std::{collections::VecDeque, convert::Infallible, io, rc::Rc, time::Duration};
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    io,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc::sync_channel,
+    },
+    thread,
+    time::Duration,
+};
 
 use http_body_util::Full;
 use hyper::{Method, Request, Response, body::Incoming, header, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, UnixListener},
-    task::{AbortHandle, spawn_local, yield_now},
+    runtime::Builder,
+    task::{AbortHandle, LocalSet, spawn_local, yield_now},
     time::{sleep, timeout},
 };
 
 use super::{
-    listener::{ServiceSocket, SocketKind},
+    listener::{RegisteredSocket, ServiceSocket},
     routes::Routes,
 };
+use crate::session::clock::thread_cpu_ns;
 
 /// Maximum number of connections. Another one ends the oldest: clients that connect and send nothing cannot lock out
 /// a scraper, whose connection takes milliseconds.
@@ -36,34 +49,45 @@ const MAX_HEADERS: usize = 64;
 /// How long to wait after the kernel has refused a connection, as without a free descriptor.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// Answers requests by `routes` until the event loop ends. The caller is inside of it.
+/// Answers requests by `routes` in a thread of its own, until the process ends: clients that ask without pause do not delay
+/// the readings of the kernel's tables. `cpu_ns` is set to the CPU time of the thread whenever it has nothing to do.
 ///
 /// # Errors
-/// If the socket cannot be registered with the event loop.
-pub fn spawn(listener: ServiceSocket, routes: Routes) -> io::Result<()> {
-    match listener.socket {
-        SocketKind::Tcp(socket) => {
-            let socket = TcpListener::from_std(socket)?;
-            spawn_local(async move {
-                let mut open = OpenConnections::default();
-                loop {
-                    let accepted = socket.accept().await.map(|(stream, _)| stream);
-                    open.accept(accepted, &routes).await;
-                }
-            });
+/// If the kernel refuses the thread, or to register the socket with its event loop.
+pub fn spawn(listener: ServiceSocket, routes: Routes, cpu_ns: Arc<AtomicU64>) -> io::Result<()> {
+    let (started, result) = sync_channel(1);
+    let work = move || {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .on_thread_park(move || cpu_ns.store(thread_cpu_ns(), Relaxed))
+            .build();
+        let listening = runtime.and_then(|runtime| {
+            let socket = {
+                let _inside = runtime.enter();
+                listener.socket.register()?
+            };
+            Ok((runtime, socket))
+        });
+        match listening {
+            Ok((runtime, socket)) => {
+                _ = started.send(Ok(()));
+                LocalSet::new().block_on(&runtime, accept_all(socket, routes));
+            }
+            Err(error) => _ = started.send(Err(error)),
         }
-        SocketKind::Unix(socket) => {
-            let socket = UnixListener::from_std(socket)?;
-            spawn_local(async move {
-                let mut open = OpenConnections::default();
-                loop {
-                    let accepted = socket.accept().await.map(|(stream, _)| stream);
-                    open.accept(accepted, &routes).await;
-                }
-            });
+    };
+    thread::Builder::new().name("wakelat-http".to_owned()).spawn(work)?;
+    result.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that answers requests has ended")))
+}
+
+async fn accept_all(socket: RegisteredSocket, routes: Routes) {
+    let mut open = OpenConnections::default();
+    loop {
+        match &socket {
+            RegisteredSocket::Tcp(socket) => open.accept(socket.accept().await, &routes).await,
+            RegisteredSocket::Unix(socket) => open.accept(socket.accept().await, &routes).await,
         }
     }
-    Ok(())
 }
 
 /// The connections that may be open, oldest first.
@@ -72,12 +96,12 @@ struct OpenConnections(VecDeque<AbortHandle>);
 
 impl OpenConnections {
     /// Answers the request of a connection in a task of its own.
-    async fn accept<S>(&mut self, accepted: io::Result<S>, routes: &Routes)
+    async fn accept<S, A>(&mut self, accepted: io::Result<(S, A)>, routes: &Routes)
     where
         S: AsyncRead + AsyncWrite + Unpin + 'static,
     {
         let stream = match accepted {
-            Ok(stream) => stream,
+            Ok((stream, _)) => stream,
             Err(error) => {
                 log::info!("cannot accept a connection: {error}");
                 sleep(PAUSE_AFTER_ERROR).await;

@@ -31,6 +31,27 @@ pub enum SocketKind {
     Unix(UnixListener),
 }
 
+/// A socket that an event loop waits for.
+pub enum RegisteredSocket {
+    /// A TCP port.
+    Tcp(tokio::net::TcpListener),
+    /// A Unix socket.
+    Unix(tokio::net::UnixListener),
+}
+
+impl SocketKind {
+    /// Registers the socket with the event loop that the caller is inside of.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn register(self) -> io::Result<RegisteredSocket> {
+        Ok(match self {
+            Self::Tcp(socket) => RegisteredSocket::Tcp(tokio::net::TcpListener::from_std(socket)?),
+            Self::Unix(socket) => RegisteredSocket::Unix(tokio::net::UnixListener::from_std(socket)?),
+        })
+    }
+}
+
 impl ServiceSocket {
     /// Listens at `address`. A Unix socket that no process listens on any more is replaced.
     ///

@@ -1,9 +1,9 @@
 //! `serve`: measures all the time, and answers requests for metrics and causes over HTTP.
 //!
-//! One thread does everything. Each second, it reads the kernel's tables and adds their contents to the totals
-//! ([`totals`]). Requests only read the totals, so none of them reads a table or changes anything. They are tasks on the
-//! same event loop ([`connections`]), and the metrics are rendered at most once between two readings: a client that asks
-//! without pause cannot delay the readings by more than that.
+//! Each second, the event loop of the run reads the kernel's tables and adds their contents to the totals ([`totals`]).
+//! A second thread answers requests ([`connections`]). They only read the totals, so none of them reads a table or changes
+//! anything, and the metrics are rendered at most once between two readings: a client that asks without pause cannot delay
+//! a reading by more than that. The CPU time of that thread is not limited: otherwise, such a client could end measuring.
 
 mod connections;
 mod listener;
@@ -14,10 +14,9 @@ mod service_manager;
 mod totals;
 
 use std::{
-    cell::RefCell,
     io::{self, Write},
     path::PathBuf,
-    rc::Rc,
+    sync::{Arc, atomic::AtomicU64},
 };
 
 use anyhow::Result;
@@ -27,7 +26,7 @@ use self::{
     otlp::OtlpExports,
     routes::Routes,
     service_manager::{ServiceManager, ServiceState},
-    totals::Totals,
+    totals::SharedTotals,
 };
 use super::measurement::prepare;
 use crate::{
@@ -65,7 +64,8 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
     let mut view = ServiceView {
         listener: Some(listener),
         cgroup_mount: environment.cgroup_mount.clone(),
-        totals: Rc::new(RefCell::new(Totals::new(config.settings.clone()))),
+        totals: SharedTotals::new(config.settings.clone()),
+        answering_ns: Arc::default(),
         file: config.file.clone(),
         manager,
         otlp_port: config.otlp.as_ref().map(|otlp| otlp.endpoint.port),
@@ -73,7 +73,7 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
     };
     let stopped = session::run(&config.measurement, &environment, &mut view);
     if let Some(otlp) = view.otlp.take() {
-        otlp.finish(view.totals.borrow().snapshot().as_ref())?;
+        otlp.finish(view.totals.lock().snapshot().as_ref())?;
     }
     stopped
 }
@@ -83,7 +83,9 @@ struct ServiceView {
     /// Until the programs measure.
     listener: Option<ServiceSocket>,
     cgroup_mount: Option<PathBuf>,
-    totals: Rc<RefCell<Totals>>,
+    totals: SharedTotals,
+    /// CPU time of the thread that answers requests: ns.
+    answering_ns: Arc<AtomicU64>,
     file: Option<ServeFile>,
     manager: ServiceManager,
     otlp: Option<OtlpExports>,
@@ -103,6 +105,10 @@ impl View for ServiceView {
         true
     }
 
+    fn unlimited_cpu_ns(&self) -> Option<Arc<AtomicU64>> {
+        Some(Arc::clone(&self.answering_ns))
+    }
+
     /// The directory of the configuration file: most editors replace a file by another one.
     fn reads_below(&self) -> Option<PathBuf> {
         let path = self.file.as_ref()?.path.parent()?;
@@ -118,12 +124,14 @@ impl View for ServiceView {
         self.manager.notify(ServiceState::Reloading);
         match file.settings() {
             Ok(settings) => {
-                let mut totals = self.totals.borrow_mut();
-                if settings.listen != totals.settings().listen {
-                    status("`listen` changes with the next start");
+                let mut totals = self.totals.lock();
+                let ServeSettings { listen, max_overhead, .. } = totals.settings().clone();
+                let fixed =
+                    [("listen", settings.listen != listen), ("max-overhead", settings.max_overhead != max_overhead)];
+                for (name, _) in fixed.iter().filter(|(_, differs)| *differs) {
+                    status(format_args!("`{name}` changes with the next start"));
                 }
-                let listen = totals.settings().listen.clone();
-                totals.apply(ServeSettings { listen, ..settings });
+                totals.apply(ServeSettings { listen, max_overhead, ..settings });
                 status(format_args!("read `{}` again", file.path.display()));
             }
             Err(error) => status(format_args!("settings are unchanged: {error}")),
@@ -136,14 +144,14 @@ impl View for ServiceView {
     }
 
     fn loaded(&mut self, collector: &mut Collector) {
-        self.totals.borrow_mut().set_not_separated(collector.causes_not_separated());
+        self.totals.lock().set_not_separated(collector.causes_not_separated());
     }
 
     /// The programs measure. All privileges but those to read files and to accept connections have been dropped.
     fn begin(&mut self, _: &mut dyn Write) -> io::Result<()> {
         if let Some(listener) = self.listener.take() {
             let address = listener.address.clone();
-            connections::spawn(listener, Routes::new(Rc::clone(&self.totals)))?;
+            connections::spawn(listener, Routes::new(self.totals.clone()), Arc::clone(&self.answering_ns))?;
             status(format_args!("listening on {address}"));
             self.manager.notify(ServiceState::Ready);
         }
@@ -155,7 +163,7 @@ impl View for ServiceView {
 
     fn causes(&mut self, causes: &CauseTotals, names: &dyn Names) {
         let groups = GroupNames { by: CauseGroups::Cgroups, names };
-        self.totals.borrow_mut().add(causes.summary(&groups, usize::MAX, &[]));
+        self.totals.lock().add(causes.summary(&groups, usize::MAX, &[]));
     }
 
     fn report(&mut self, report: &Report, _: &mut dyn Write) -> io::Result<()> {
@@ -163,7 +171,7 @@ impl View for ServiceView {
             let relative = cgroup.trim_start_matches('/');
             self.cgroup_mount.as_ref().is_some_and(|mount| mount.join(relative).is_dir())
         };
-        let mut totals = self.totals.borrow_mut();
+        let mut totals = self.totals.lock();
         totals.covered(report, exists);
         if let Some(otlp) = &mut self.otlp {
             totals.set_exports(otlp.counts());

@@ -1,11 +1,9 @@
 //! The answer to each request.
 
-use std::{cell::RefCell, rc::Rc};
-
 use bytes::Bytes;
 use hyper::{Method, Request, StatusCode, header};
 
-use super::{query, totals::Totals};
+use super::{query, totals::SharedTotals};
 use wakelat_core::service::{accept::preferred, metrics_format::MetricsFormat};
 
 /// How old the last reading may be until the service is not healthy: seconds. A reading is made each second.
@@ -48,11 +46,11 @@ impl Answer {
 
 /// Answers requests from the totals.
 #[derive(Clone)]
-pub struct Routes(Rc<RefCell<Totals>>);
+pub struct Routes(SharedTotals);
 
 impl Routes {
     /// Answers from `totals`.
-    pub fn new(totals: Rc<RefCell<Totals>>) -> Self {
+    pub fn new(totals: SharedTotals) -> Self {
         Self(totals)
     }
 
@@ -62,7 +60,7 @@ impl Routes {
             return Answer::failed(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are supported");
         }
         let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
-        let mut totals = self.0.borrow_mut();
+        let mut totals = self.0.lock();
         match request.uri().path() {
             "/metrics" => match preferred(accept, &MetricsFormat::MEDIA_TYPES) {
                 Some(at) => {
@@ -110,12 +108,12 @@ mod tests {
 
     #[test]
     fn each_path_has_its_answer() {
-        let totals = Rc::new(RefCell::new(Totals::new(ServeSettings::default())));
-        let routes = Routes::new(Rc::clone(&totals));
+        let totals = SharedTotals::new(ServeSettings::default());
+        let routes = Routes::new(totals.clone());
         let get = |path: &str| status(&routes, Method::GET, path, "");
         let paths = ["/metrics", "/healthz", "/report.json", "/why"];
         assert_eq!(paths.map(get), [503; 4]);
-        totals.borrow_mut().covered(&Report::default(), |_| true);
+        totals.lock().covered(&Report::default(), |_| true);
         assert_eq!(paths.map(get), [200; 4]);
         assert_eq!(["/", "/why?last=5s&format=json", "/why?last=2h", "/metrics/"].map(get), [200, 200, 400, 404]);
         assert_eq!(status(&routes, Method::POST, "/metrics", ""), 405);

@@ -1,6 +1,9 @@
 //! Everything that answers are made from.
 
-use std::time::Instant;
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
 
 use crate::config::ServeSettings;
 use bytes::Bytes;
@@ -20,6 +23,22 @@ use wakelat_core::{
 /// How often vanished cgroups are looked for: seconds.
 const VANISHED_EVERY_S: u64 = 60;
 
+/// The totals of a service, for the thread that reads the kernel's tables and the one that answers requests.
+#[derive(Clone)]
+pub struct SharedTotals(Arc<Mutex<Totals>>);
+
+impl SharedTotals {
+    /// Nothing has been measured yet.
+    pub fn new(settings: ServeSettings) -> Self {
+        Self(Arc::new(Mutex::new(Totals::new(settings))))
+    }
+
+    /// Waits until the other thread does not use them.
+    pub fn lock(&self) -> MutexGuard<'_, Totals> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The totals of a service since it began.
 pub struct Totals {
     began: Instant,
@@ -38,8 +57,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Nothing has been measured yet.
-    pub fn new(settings: ServeSettings) -> Self {
+    fn new(settings: ServeSettings) -> Self {
         Self {
             began: Instant::now(),
             series: SeriesTable::new(settings.max_series),
