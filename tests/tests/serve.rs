@@ -16,9 +16,10 @@ use wakelat_tests::{
     machine,
     report::JsonSwitchIns,
     suite::{self, TestOutcome},
+    task::Policy,
     wakelat::{AttachCase, Wakelat, command},
     why::{list, number},
-    workload::{PingPong, Workload, until},
+    workload::{BehindHog, PingPong, TimeBounds, Workload, until},
 };
 
 fn main() {
@@ -27,6 +28,7 @@ fn main() {
         every_figure_is_the_same_in_both_formats_and_in_json,
         counters_never_decrease_whoever_scrapes,
         cgroups_beyond_the_limit_are_one_series,
+        a_neighbour_has_the_time_that_others_waited_for_it,
         requests_that_are_wrong_or_too_long_get_an_error,
         clients_that_send_nothing_do_not_lock_out_a_scraper,
         a_signal_ends_the_service_and_leaves_nothing,
@@ -203,6 +205,34 @@ fn cgroups_beyond_the_limit_are_one_series(attach: AttachCase) -> TestOutcome {
     assert!(metrics.value("wakelat_other_cgroups") >= 2.0, "{metrics:?}");
     assert!(of("cgroup=\"(other)\"") >= 2.0 * 100.0, "{metrics:?}");
     assert_eq!(of("cgroup="), metrics.value("wakelat_switch_ins_total{result=\"measured\"}"));
+    service.end();
+    Ok(())
+}
+
+fn a_neighbour_has_the_time_that_others_waited_for_it(attach: AttachCase) -> TestOutcome {
+    let hierarchy = Hierarchy::find()?;
+    let (own, neighbour) = (hierarchy.group("waits"), hierarchy.group("runs"));
+    let hog = BehindHog { rounds: 60, spin_ns: 3_000_000, cpu: machine::one_cpu(), sleeper: Policy::Fifo(50) };
+    let mut staged = Workload::BehindHog(hog).stage();
+    own.add_process(staged.tid("wl-sleeper"));
+    neighbour.add_process(staged.tid("wl-hog"));
+    let service = Service::start(attach, &[]);
+    let performance = staged.perform();
+    let metrics = service.scrape();
+    let [waiting, running] =
+        [&own, &neighbour].map(|group| format!("/{}", group.path().file_name().expect("a name").display()));
+    let behind = format!("wakelat_wait_behind_seconds_total{{cgroup=\"{waiting}\",running=\"{running}\"}}");
+    let found_ns = ns(metrics.value(&behind));
+    let of_cause = |cause: &str| {
+        let cause = format!("wakelat_wait_cause_seconds_total{{cgroup=\"{waiting}\",cause=\"{cause}\"}}");
+        ns(metrics.value(&cause))
+    };
+    let [others_ns, hidden_ns, stolen_ns] = ["other_groups", "unseen", "stolen"].map(of_cause);
+    println!("\n  {found_ns} ns behind the neighbour, {others_ns} ns behind any");
+    // Without the first wait of the task, whose start is not known.
+    let least_ns = TimeBounds::any(59, &performance.reported.took["wl-hog"]).least_ns;
+    assert!((found_ns + hidden_ns + stolen_ns) * 100 >= least_ns * 95, "{found_ns} of {least_ns} ns: {metrics:?}");
+    assert!(found_ns <= others_ns, "{metrics:?}");
     service.end();
     Ok(())
 }

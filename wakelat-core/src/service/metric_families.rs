@@ -8,6 +8,7 @@ use std::{borrow::Cow, rc::Rc};
 use super::{
     constant_labels::ConstantLabels,
     export_counts::ExportCounts,
+    neighbours::NeighbourTable,
     series::{SeriesTable, WaitSeries},
 };
 use crate::{aggregate::container_id::Container, report::Report, why::counted::GroupTotal};
@@ -16,6 +17,8 @@ use crate::{aggregate::container_id::Container, report::Report, why::counted::Gr
 pub struct MetricsSnapshot<'a> {
     /// The series of each cgroup since the start.
     pub series: &'a SeriesTable,
+    /// For which cgroups those of `series` have waited.
+    pub neighbours: &'a NeighbourTable,
     /// Coverage and overhead since the start; the same waits as in `series`.
     pub report: &'a Report,
     /// The clock of the series: seconds.
@@ -238,6 +241,18 @@ fn waits<'a>(snapshot: &MetricsSnapshot<'a>, families: &mut Families<'a>) {
         "Time in waits, by cause; the causes of a cgroup add up to the sum of its waits.",
         causes.collect(),
     );
+    let behind = snapshot.neighbours.series().map(|pair| {
+        let running = ("running", Cow::Owned(pair.running.to_owned()));
+        let labels = Rc::new(labels(pair.waiting).into_iter().chain([running]).collect());
+        FamilyMetric { series: pair.number, ..FamilyMetric::number(&labels, None, MetricNumber::Ns(pair.ns)) }
+    });
+    families.add(
+        "wakelat_wait_behind_seconds",
+        FamilyKind::Counter,
+        MetricUnit::Seconds,
+        "Time in waits in which tasks of another cgroup ran, by that cgroup.",
+        behind.collect(),
+    );
     let maxima = all.iter().map(|(labels, series)| {
         FamilyMetric::number(labels, None, MetricNumber::Ns(series.recent_max_ns(snapshot.now_s).into()))
     });
@@ -368,7 +383,18 @@ pub(super) mod testing {
             Some(SwitchInTerms { seen: 5, measured: 3, filtered: 2, ..SwitchInTerms::default() });
         let programs = ProgramTime { ns: 10_000_000, switches: 5, timed_runs: 1 };
         report.overhead = Some(Overhead { cpus: 2, tool_ns: 10_000_000, programs });
-        use_it(&MetricsSnapshot { series: &series, report: &report, now_s: 1, version: "1.0", labels, exports: None })
+        let mut neighbours = NeighbourTable::default();
+        (0..20).for_each(|_| neighbours.add(&one_neighbour().pairs, |name| series.has(name)));
+        let (version, exports) = ("1.0", None);
+        use_it(&MetricsSnapshot {
+            series: &series,
+            neighbours: &neighbours,
+            report: &report,
+            now_s: 1,
+            version,
+            labels,
+            exports,
+        })
     }
 }
 

@@ -9,6 +9,7 @@ pub mod metric_families;
 pub mod metrics_format;
 mod metrics_protobuf;
 mod metrics_text;
+pub mod neighbours;
 pub mod otlp;
 pub mod recent;
 pub mod series;

@@ -25,7 +25,7 @@ const MAX_NAME: usize = 1_024;
 
 /// Whether a group of this name has series of its own: its cgroup was looked up before it was removed, and its path is
 /// not too long.
-fn can_have_series(name: &str) -> bool {
+pub(super) fn can_have_series(name: &str) -> bool {
     !name.starts_with('(') && name.len() <= MAX_NAME
 }
 
@@ -202,6 +202,11 @@ impl SeriesTable {
     /// The series, by the name of their group.
     pub fn series(&self) -> impl Iterator<Item = (&str, &WaitSeries)> {
         self.series.iter().map(|(name, series)| (name.as_str(), series))
+    }
+
+    /// Whether the group of this name has a series of its own.
+    pub fn has(&self, name: &str) -> bool {
+        self.series.contains_key(name)
     }
 
     /// The waits of all groups without a series of their own; `None` if there were none.

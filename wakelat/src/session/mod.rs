@@ -6,6 +6,7 @@ pub(crate) mod clock;
 mod end_window;
 mod environment;
 mod keyboard;
+mod limit_actions;
 mod name_resolver;
 pub(crate) mod open_input;
 pub(crate) mod output;
@@ -354,36 +355,6 @@ impl Run<'_> {
             cost: self.overhead.cost(collector)?,
             sampled_one_in: self.overhead.sampled_one_in(),
         })
-    }
-
-    /// Carries out what the overhead limit requires.
-    fn apply(&mut self, step: OverheadAction, collector: &mut Collector) -> Result<()> {
-        match step {
-            OverheadAction::Nothing => {}
-            OverheadAction::NewPeriod(period) => {
-                // What was measured until now belongs to the previous period.
-                let at_ns = self.take_all(collector)?;
-                self.windows.end_period(at_ns);
-                self.windows.begin_period(period, at_ns);
-            }
-            OverheadAction::Pause(pause) => {
-                let pausing = |collector: &Collector| self.overhead.pause(collector, pause);
-                let paused_at_ns = collector.pause_and(monotonic_ns(), pause.detach, pausing)?;
-                self.take_all(collector)?;
-                self.windows.end_period(paused_at_ns);
-                self.windows.count_paused(&collector.take_pending()?);
-                self.overhead.paused(collector)?;
-            }
-            OverheadAction::Detach => {
-                collector.detach()?;
-                self.overhead.paused(collector)?;
-            }
-            OverheadAction::Resume => {
-                let period = self.overhead.resume(collector)?;
-                period.into_iter().for_each(|period| self.windows.begin_period(period, monotonic_ns()));
-            }
-        }
-        Ok(())
     }
 
     fn begin(&mut self, reading: &WindowReading) {

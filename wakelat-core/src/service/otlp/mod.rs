@@ -242,7 +242,10 @@ mod tests {
     use super::*;
     use crate::{
         report::Report,
-        service::{constant_labels::ConstantLabels, export_counts::ExportCounts, series::SeriesTable},
+        service::{
+            constant_labels::ConstantLabels, export_counts::ExportCounts, neighbours::NeighbourTable,
+            series::SeriesTable,
+        },
         why::counted::summary::{CountedSummary, testing::one_neighbour},
     };
 
@@ -251,7 +254,8 @@ mod tests {
         let report = Report { start_unix_ns: 1_000, duration_ns: times * 1_000_000_000, ..Report::default() };
         let exports = Some(ExportCounts::default());
         let labels = &ConstantLabels::new([("zone".to_owned(), "a".to_owned())].into()).unwrap();
-        let snapshot = MetricsSnapshot { series, report: &report, now_s: times, version: "1.0", labels, exports };
+        let (neighbours, version) = (&NeighbourTable::default(), "1.0");
+        let snapshot = MetricsSnapshot { series, neighbours, report: &report, now_s: times, version, labels, exports };
         let request = ExportMetricsServiceRequest::decode(&exporter.export(&snapshot)[..]).unwrap();
         let resource = &request.resource_metrics[0];
         let attributes = &resource.resource.as_ref().unwrap().attributes;

@@ -12,7 +12,7 @@ use wakelat_core::{
     report::Report,
     service::{
         export_counts::ExportCounts, metric_families::MetricsSnapshot, metrics_format::MetricsFormat,
-        recent::RecentTotals, series::SeriesTable,
+        neighbours::NeighbourTable, recent::RecentTotals, series::SeriesTable,
     },
     why::{
         counted::summary::{CountedCause, CountedSummary},
@@ -44,6 +44,7 @@ pub struct Totals {
     began: Instant,
     settings: ServeSettings,
     series: SeriesTable,
+    neighbours: NeighbourTable,
     recent: RecentTotals,
     /// Covers the same time as `series`; `None` before the first second has passed.
     report: Option<Report>,
@@ -61,6 +62,7 @@ impl Totals {
         Self {
             began: Instant::now(),
             series: SeriesTable::new(settings.max_series),
+            neighbours: NeighbourTable::default(),
             recent: RecentTotals::new(settings.max_series),
             settings,
             report: None,
@@ -85,6 +87,7 @@ impl Totals {
     /// Applies other settings. The series of cgroups that are not selected any more end; no counter goes back.
     pub fn apply(&mut self, settings: ServeSettings) {
         self.series.select(settings.max_series, |cgroup| settings.cgroups.selects(cgroup));
+        self.neighbours.retain(|cgroup| self.series.has(cgroup));
         self.settings = settings;
         (self.metrics, self.document) = Default::default();
     }
@@ -97,6 +100,7 @@ impl Totals {
             group.name.take_if(|name| !self.settings.cgroups.selects(name));
         }
         self.series.add(&summary, now_s);
+        self.neighbours.add(&summary.pairs, |cgroup| self.series.has(cgroup));
     }
 
     /// `report` covers everything since the start. Ends the series of cgroups that do not exist any more.
@@ -105,6 +109,7 @@ impl Totals {
         if now_s - self.looked_for_vanished_at_s >= VANISHED_EVERY_S {
             self.looked_for_vanished_at_s = now_s;
             self.series.end_vanished(now_s, exists);
+            self.neighbours.retain(|cgroup| self.series.has(cgroup));
         }
         self.recent.covered(report);
         self.report = Some(report.clone());
@@ -126,6 +131,7 @@ impl Totals {
     pub fn snapshot(&self) -> Option<MetricsSnapshot<'_>> {
         Some(MetricsSnapshot {
             series: &self.series,
+            neighbours: &self.neighbours,
             report: self.report.as_ref()?,
             now_s: self.now_s(),
             version: env!("CARGO_PKG_VERSION"),

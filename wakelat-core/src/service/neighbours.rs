@@ -1,0 +1,132 @@
+//! For which cgroups the tasks of other cgroups wait: series of a bounded number of pairs.
+
+use std::collections::BTreeMap;
+
+use super::series::can_have_series;
+use crate::why::counted::summary::{CountedCause, PairCauses};
+
+/// Waiting time from which a pair has a series: ns. Most pairs never reach it.
+const LEAST_NS: u128 = 100_000_000;
+
+/// Maximum number of pairs with series.
+const MAX_SERIES: usize = 500;
+
+/// Maximum number of pairs whose time is known.
+const MAX_PAIRS: usize = 4_096;
+
+/// How long tasks of one cgroup waited while tasks of another one ran.
+#[derive(Clone, Copy, Debug, Default)]
+struct PairTime {
+    ns: u128,
+    /// The number of its series; 0 if it has none.
+    number: u64,
+}
+
+/// The pairs of cgroups, by the one that waited and the one that ran.
+#[derive(Clone, Debug, Default)]
+pub struct NeighbourTable {
+    pairs: BTreeMap<(String, String), PairTime>,
+    with_series: usize,
+    /// The number of the last series that began.
+    last_number: u64,
+}
+
+/// A pair with a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeighbourSeries<'a> {
+    /// The cgroup that waited.
+    pub waiting: &'a str,
+    /// The cgroup that ran meanwhile.
+    pub running: &'a str,
+    /// For how long: ns.
+    pub ns: u128,
+    /// The number of the series: no two have the same, also if one of the same pair has ended.
+    pub number: u64,
+}
+
+impl NeighbourTable {
+    /// Adds the waiting time of pairs. Only cgroups that are `named` have series; kernel threads belong to no cgroup.
+    pub fn add(&mut self, pairs: &[PairCauses], named: impl Fn(&str) -> bool) {
+        for PairCauses { waiting, running, cause, time } in pairs {
+            let is_neighbour = waiting != running && *cause != CountedCause::KernelThreads;
+            if !is_neighbour || !named(waiting) || !can_have_series(running) {
+                continue;
+            }
+            let key = (waiting.clone(), running.clone());
+            if self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&key) {
+                continue;
+            }
+            let pair = self.pairs.entry(key).or_default();
+            pair.ns += time.ns;
+            // A series never ends while its cgroup has series, so that its counter does not go back.
+            if pair.number == 0 && pair.ns >= LEAST_NS && self.with_series < MAX_SERIES {
+                self.with_series += 1;
+                self.last_number += 1;
+                pair.number = self.last_number;
+            }
+        }
+    }
+
+    /// Ends the series of cgroups that are not `named` any more.
+    pub fn retain(&mut self, named: impl Fn(&str) -> bool) {
+        self.pairs.retain(|(waiting, _), _| named(waiting));
+        self.with_series = self.pairs.values().filter(|pair| pair.number > 0).count();
+    }
+
+    /// The pairs with series, by name.
+    pub fn series(&self) -> impl Iterator<Item = NeighbourSeries<'_>> {
+        self.pairs.iter().filter(|(_, pair)| pair.number > 0).map(|((waiting, running), pair)| NeighbourSeries {
+            waiting,
+            running,
+            ns: pair.ns,
+            number: pair.number,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::why::counted::CauseTime;
+
+    const MS: u128 = 1_000_000;
+
+    fn pair(waiting: &str, running: &str, ns: u128) -> PairCauses {
+        let time = CauseTime { ns, waits: 1 };
+        PairCauses { waiting: waiting.to_owned(), running: running.to_owned(), cause: CountedCause::OtherGroups, time }
+    }
+
+    fn shown(table: &NeighbourTable) -> Vec<(String, String, u128)> {
+        table.series().map(|series| (series.waiting.to_owned(), series.running.to_owned(), series.ns)).collect()
+    }
+
+    #[test]
+    fn a_neighbour_has_a_series_once_it_costs_time_and_all_of_that_time_counts() {
+        let mut table = NeighbourTable::default();
+        let pairs = [pair("/a", "/b", 60 * MS), pair("/a", "/a", 900 * MS), pair("/a", "(cgroup 7, gone)", 900 * MS)];
+        table.add(&pairs, |_| true);
+        assert_eq!(shown(&table), []);
+        table.add(&pairs, |_| true);
+        assert_eq!(shown(&table), [("/a".to_owned(), "/b".to_owned(), 120 * MS)]);
+        table.add(&[pair("/other", "/b", 900 * MS)], |name| name != "/other");
+        assert_eq!(shown(&table).len(), 1);
+    }
+
+    #[test]
+    fn the_number_of_series_is_bounded_and_none_goes_back() {
+        let mut table = NeighbourTable::default();
+        let name = |n: usize| format!("/{n:04}");
+        let pairs: Vec<_> = (1..2 * MAX_PAIRS).map(|n| pair("/0000", &name(n), 100 * MS)).collect();
+        table.add(&pairs, |_| true);
+        let before = shown(&table);
+        assert_eq!((before.len(), table.pairs.len()), (MAX_SERIES, MAX_PAIRS));
+        table.add(&pairs[..10], |_| true);
+        let after = shown(&table);
+        assert!(before.iter().zip(&after).all(|(before, after)| before.1 == after.1 && before.2 <= after.2));
+        // Room for others, with another number each.
+        table.retain(|waiting| waiting != "/0000");
+        assert_eq!(shown(&table), []);
+        table.add(&[pair("/0000", "/0001", 100 * MS)], |_| true);
+        assert_eq!(table.series().map(|series| series.number).collect::<Vec<_>>(), [MAX_SERIES as u64 + 1]);
+    }
+}
