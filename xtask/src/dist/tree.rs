@@ -13,6 +13,15 @@ use super::write_file;
 /// The documents that a release contains besides `docs`, by their paths in the workspace.
 const DOCUMENTS: [&str; 5] = ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE", "LICENSE-GPL"];
 
+/// What runs and evaluates the service elsewhere, by the paths in `packaging`: `share/wakelat` has the same.
+const MONITORING: [&str; 5] = [
+    "grafana/wakelat.json",
+    "kubernetes/Containerfile",
+    "kubernetes/daemonset.yaml",
+    "prometheus/wakelat.rules.test.yml",
+    "prometheus/wakelat.rules.yml",
+];
+
 /// The manual pages and completions, which `wakelat/examples/manual.rs` makes from the flags.
 pub struct Manual {
     pages: PathBuf,
@@ -62,6 +71,9 @@ impl ReleaseFiles<'_> {
         ] {
             copy(&self.manual.completions.join(file), to)?;
         }
+        for file in MONITORING {
+            copy(&workspace::root().join("packaging").join(file), &format!("share/wakelat/{file}"))?;
+        }
         let pages = fs::read_dir(workspace::root().join("docs"))?;
         let pages = pages.map(|page| Ok(format!("docs/{}", page?.file_name().to_string_lossy())));
         let pages: Vec<String> = pages.collect::<io::Result<_>>()?;
@@ -88,4 +100,23 @@ pub fn run(command: &mut Command) -> anyhow::Result<()> {
     let status = command.status().with_context(|| format!("cannot run `{program}`"))?;
     ensure!(status.success(), "`{program}` failed: {status}");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_contains_every_file_for_monitoring() {
+        let packaging = workspace::root().join("packaging");
+        let mut found = vec![];
+        for directory in fs::read_dir(&packaging).expect("packaging").map(|entry| entry.expect("an entry").path()) {
+            for file in fs::read_dir(&directory).into_iter().flatten().map(|entry| entry.expect("an entry").path()) {
+                let path = file.strip_prefix(&packaging).expect("a file below it");
+                found.push(path.to_str().expect("UTF-8").to_owned());
+            }
+        }
+        found.sort();
+        assert_eq!(found, MONITORING);
+    }
 }
