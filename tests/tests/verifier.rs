@@ -63,6 +63,9 @@ fn every_program_passes_the_verifier() -> TestOutcome {
             print_verified(&arguments);
             print_verified(&[&arguments[..], &["--by", groups, "--mode", "aggregate"]].concat());
             print_verified(&[&arguments[..], &["--mode", "samples"]].concat());
+            print_verified(
+                &[&arguments[..], &["--by", groups, "--mode", "aggregate", "--max-overhead", "1%"]].concat(),
+            );
         }
         // Only typed tracepoints report what happens between waits.
         if attach == AttachCase::Btf {
@@ -70,6 +73,7 @@ fn every_program_passes_the_verifier() -> TestOutcome {
                 &["why", "--collect", "irq,idle,throttling,workqueue,fork"][..],
                 &["why", "--stacks"],
                 &["why", "--mode", "aggregate"],
+                &["why", "--mode", "aggregate", "--max-overhead", "1%"],
                 &["trace", "--all", "-M", "-w", "--json"],
             ] {
                 print_verified(&[view, &["-q", "-d", "1ms", "--attach", attach.name()]].concat());
