@@ -14,9 +14,14 @@ use wakelat_tests::{
 };
 
 /// Maximum distance between two clock readings at one event, by two programs on one tracepoint: ns. The
-/// other program and any other users of the tracepoint run between them, all with interrupts off. Some
-/// µs; more if a hypervisor takes the CPU at that moment, which [`OUTLIERS`] allows for.
-const CLOCK_NS: u64 = 10_000;
+/// other program and any other users of the tracepoint run between them, all with interrupts off: some
+/// µs. On virtual machines, about one event in a hundred has 10 to 12 µs, likely because a program that
+/// wakes its reader sends an interrupt to its own CPU, for which the guest is left. It is more if a
+/// hypervisor takes the CPU at that moment, which [`OUTLIERS`] allows for.
+const CLOCK_NS: u64 = 20_000;
+
+/// The same for the mean of many events: ns.
+const MEAN_CLOCK_NS: u64 = 10_000;
 
 /// Resolution of perf's output: ns.
 const PRINTED_NS: u64 = 1_000;
@@ -226,7 +231,7 @@ fn top_finds_the_waits_of_perf_latency(attach: AttachCase) -> TestOutcome {
             assert!(counts.contains(&perfs.count), "{} waits by perf, expected {counts:?}", perfs.count);
             assert!(count.abs_diff(perfs.count) * 100 <= count, "{} waits by perf, {count} by wakelat", perfs.count);
             if perfs.count == count {
-                let (avg_ns, allowed_ns) = (sum_ns / count, CLOCK_NS + PRINTED_NS);
+                let (avg_ns, allowed_ns) = (sum_ns / count, MEAN_CLOCK_NS + PRINTED_NS);
                 assert!(
                     avg_ns.abs_diff(perfs.avg_ns) <= allowed_ns,
                     "avg: {avg_ns} by wakelat, {} by perf",
