@@ -10,7 +10,7 @@ use crate::{
     },
     report::Report,
     why::counted::{
-        CauseGroups,
+        CauseGroups, CauseTime,
         summary::{CauseShares, CountedCause, CountedSummary, PairCauses},
     },
 };
@@ -26,6 +26,12 @@ const MAX_CAUSES: usize = 3;
 
 /// Width of a column of numbers.
 const FIGURE: usize = 10;
+
+/// Width of the three columns of numbers of a [`FigureTable`].
+const FIGURES: usize = 3 * FIGURE;
+
+/// The least width of a name in a row of the table of pairs.
+const SHORTEST_NAME: usize = 8;
 
 /// Renders the causes and the report of the same window.
 pub fn text(summary: &CountedSummary, report: &Report, style: &Style) -> String {
@@ -105,23 +111,41 @@ fn finding(summary: &CountedSummary, style: &Style, out: &mut String) {
 fn causes(summary: &CountedSummary, style: &Style, out: &mut String) {
     let names: Vec<String> = summary.causes.iter().map(|(cause, _)| label(*cause, summary.by)).collect();
     let name = names.iter().map(|name| width(name)).max().unwrap_or(0).max("cause".len());
-    let title = format!(
-        "  {}{}{}{}",
-        left("cause", name, style),
-        right("sum", FIGURE),
-        right("share", FIGURE),
-        right("waits", FIGURE)
-    );
-    TextLine::of(TextStyle::Dim, title).finish(style, out);
+    let table = FigureTable { fits: 2 + name + FIGURES <= style.columns(), total_ns: summary.all.sum_ns };
+    table.title(format!("  {}", left("cause", name, style)), String::new(), style, out);
     for (label, (_, time)) in names.iter().zip(&summary.causes) {
-        let share = units::share_of(time.ns, summary.all.sum_ns);
-        TextLine::of(TextStyle::Plain, format!("  {}", left(label, name, style)))
-            .and(TextStyle::Plain, right(&units::duration(time.ns, style.unicode), FIGURE))
-            .and(TextStyle::Strong, right(&share, FIGURE))
-            .and(TextStyle::Dim, right(&units::short(time.waits), FIGURE))
-            .finish(style, out);
+        let mut line = TextLine::of(TextStyle::Plain, format!("  {}", left(label, name, style)));
+        if !table.fits {
+            std::mem::take(&mut line).finish(style, out);
+            line = TextLine::of(TextStyle::Plain, "  ");
+        }
+        table.figures(line, time, style).finish(style, out);
     }
     out.push('\n');
+}
+
+/// A table with three figures and one or two names in each row. If a row does not fit the terminal, its names have a line
+/// of their own, so that no figure is cut.
+struct FigureTable {
+    fits: bool,
+    /// The sum of all waits, of which the shares are: ns.
+    total_ns: u128,
+}
+
+impl FigureTable {
+    /// Appends the titles of the columns: those of the figures between `before` and `after`.
+    fn title(&self, before: String, after: String, style: &Style, out: &mut String) {
+        let (before, after) = if self.fits { (before, after) } else { ("  ".to_owned(), String::new()) };
+        let figures = ["sum", "share", "waits"].map(|title| right(title, FIGURE)).concat();
+        TextLine::of(TextStyle::Dim, format!("{before}{figures}{after}")).finish(style, out);
+    }
+
+    /// Appends the figures to a line.
+    fn figures(&self, line: TextLine, time: &CauseTime, style: &Style) -> TextLine {
+        line.and(TextStyle::Plain, right(&units::duration(time.ns, style.unicode), FIGURE))
+            .and(TextStyle::Strong, right(&units::share_of(time.ns, self.total_ns), FIGURE))
+            .and(TextStyle::Dim, right(&units::short(time.waits), FIGURE))
+    }
 }
 
 /// The largest causes of a group: `other cgroups 81.0 %, exit from idle 12.1 %`.
@@ -163,31 +187,29 @@ fn pairs(summary: &CountedSummary, style: &Style, out: &mut String) {
     if summary.pairs.is_empty() {
         return;
     }
-    let room = style.columns().saturating_sub(2 + 3 * FIGURE + 2);
+    let room = style.columns().saturating_sub(2 + FIGURES + 2);
+    let table = FigureTable { fits: room >= 2 * SHORTEST_NAME, total_ns: summary.all.sum_ns };
+    // A row that does not fit has its names in a line of their own, indented.
+    let room = if table.fits { room } else { style.columns().saturating_sub(4) };
     let (waiting, running) = (room / 2, room - room / 2);
-    let title = format!(
-        "  {}{}{}  {}{}",
-        right("sum", FIGURE),
-        right("share", FIGURE),
-        right("waits", FIGURE),
-        left("waited", waiting, style),
-        left("for", running, style).trim_end()
-    );
-    TextLine::of(TextStyle::Dim, title).finish(style, out);
+    let titles = format!("  {}{}", left("waited", waiting, style), left("for", running, style).trim_end());
+    table.title("  ".to_owned(), titles, style, out);
     for pair in summary.pairs.iter().take(MAX_PAIRS) {
         let suffix = match pair.cause {
             CountedCause::Higher => " (higher)",
             CountedCause::KernelThreads => " (kernel)",
             _ => "",
         };
-        let name = left(&end_of(&pair.waiting, waiting.saturating_sub(1), style), waiting.saturating_sub(1), style);
         let other = end_of(&pair.running, running.saturating_sub(suffix.len()), style);
-        TextLine::of(TextStyle::Plain, "  ")
-            .and(TextStyle::Plain, right(&units::duration(pair.time.ns, style.unicode), FIGURE))
-            .and(TextStyle::Strong, right(&units::share_of(pair.time.ns, summary.all.sum_ns), FIGURE))
-            .and(TextStyle::Dim, right(&units::short(pair.time.waits), FIGURE))
-            .and(TextStyle::Plain, format!("  {name} {other}{suffix}"))
-            .finish(style, out);
+        let line = table.figures(TextLine::of(TextStyle::Plain, "  "), &pair.time, style);
+        if table.fits {
+            let name = left(&end_of(&pair.waiting, waiting.saturating_sub(1), style), waiting.saturating_sub(1), style);
+            line.and(TextStyle::Plain, format!("  {name} {other}{suffix}")).finish(style, out);
+        } else {
+            let name = end_of(&pair.waiting, waiting.saturating_sub(" for ".len()), style);
+            line.finish(style, out);
+            TextLine::of(TextStyle::Plain, format!("    {name} for {other}{suffix}")).finish(style, out);
+        }
     }
     out.push('\n');
 }
@@ -251,6 +273,17 @@ mod tests {
         let text = text(&one_neighbour(), &report(Vec::new()), &style);
         assert!(text.starts_with("▸ other cgroups: 74.4 % of the waiting time (9.0 ms)"), "{text}");
         assert!(text.lines().all(|line| width(line) <= 80), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn no_figure_is_cut_in_a_narrow_terminal() {
+        let style = Style { width: 40, unicode: true, ..Style::default() };
+        let text = text(&one_neighbour(), &report(Vec::new()), &style);
+        assert!(text.lines().all(|line| width(line) <= 40), "{text}");
+        for figures in ["      9.0 ms    74.4 %         2\n", "     40.0 µs     0.3 %         1\n"] {
+            assert!(text.contains(figures), "{text}");
+        }
         insta::assert_snapshot!(text);
     }
 
