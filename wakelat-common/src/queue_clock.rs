@@ -56,6 +56,8 @@ pub const MIN_SLOTS: u32 = 1 << 18;
 /// The most slots: one for each TID (`PID_MAX_LIMIT`, include/linux/threads.h).
 pub const MAX_SLOTS: u32 = 1 << 22;
 
+const TAG_LOW_MASK: u64 = 0xff;
+const TAG_HIGH_MASK: u64 = 0xffff;
 const LAST_SHIFT: u32 = 8;
 const LAST_MASK: u64 = 7;
 const DELAY_SHIFT: u32 = 11;
@@ -89,6 +91,14 @@ pub struct SchedInfo {
     pub run_delay: u64,
     /// Number of waits that have ended.
     pub pcount: u64,
+}
+
+impl SchedInfo {
+    /// The same after another wait, the last part of which took `queued_ns`.
+    #[inline(always)]
+    const fn after_wait(self, queued_ns: u64) -> Self {
+        Self { run_delay: self.run_delay.wrapping_add(queued_ns), pcount: self.pcount.wrapping_add(1) }
+    }
 }
 
 /// The time since the last pause of an overhead limit.
@@ -131,18 +141,19 @@ enum Known {
     Current { more_ns: u64, last: LastSwitch },
 }
 
-/// What a task did at its last switch that was seen.
+/// What a task did at its last switch that was seen. The two after which the kernel times its wait from the beginning
+/// have the number of that wait's class: [`QueueSlot::usual_wait`] relies on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum LastSwitch {
     /// It left its CPU to sleep.
-    Sleeping = 0,
+    Sleeping = Class::Wakeup as u64,
     /// It got a CPU.
     In = 1,
-    /// It got a CPU after a wait that the kernel has not timed.
-    InUntimed = 2,
     /// It left its CPU, still runnable.
-    Preempted = 3,
+    Preempted = Class::Preempted as u64,
+    /// It got a CPU after a wait that the kernel has not timed.
+    InUntimed = 3,
     /// It left its CPU, still runnable but in a sleeping state: the kernel does not time that wait, unless the task
     /// migrates.
     PreemptedSleeping = 4,
@@ -154,8 +165,8 @@ impl LastSwitch {
         match bits & LAST_MASK {
             0 => Self::Sleeping,
             1 => Self::In,
-            2 => Self::InUntimed,
-            3 => Self::Preempted,
+            2 => Self::Preempted,
+            3 => Self::InUntimed,
             _ => Self::PreemptedSleeping,
         }
     }
@@ -204,7 +215,7 @@ impl TaskTag {
     /// calculate with this address, but not with that of the task.
     #[inline(always)]
     pub const fn of(stack: u64) -> Self {
-        // Fibonacci hashing. Never 0, the tag of an empty slot.
+        // Fibonacci hashing, so that both parts differ between neighbours. Never 0, the tag of an empty slot.
         Self(((stack >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u32 | 1)
     }
 
@@ -213,12 +224,14 @@ impl TaskTag {
         self.0
     }
 
+    #[inline(always)]
     const fn low(self) -> u64 {
-        (self.0 & 0xff) as u64
+        self.0 as u64 & TAG_LOW_MASK
     }
 
+    #[inline(always)]
     const fn high(self) -> u64 {
-        (self.0 >> 8 & 0xffff) as u64
+        (self.0 >> 8) as u64 & TAG_HIGH_MASK
     }
 }
 
@@ -240,7 +253,7 @@ impl QueueSlot {
         if !self.has_tag(tag) {
             return Known::Nothing;
         }
-        let more_ns = (now.run_delay << DELAY_SHIFT).wrapping_sub(self.delay & !LOW_BITS) >> DELAY_SHIFT;
+        let more_ns = self.more_ns(now);
         let count = (now.pcount << COUNT_SHIFT).wrapping_sub(self.count & !COUNT_LOW_BITS) >> COUNT_SHIFT;
         let last = LastSwitch::from_bits(self.delay >> LAST_SHIFT);
         // Some kernels count a wait that they do not time (5.10, `sched_info_arrive()`), and some do not.
@@ -251,19 +264,24 @@ impl QueueSlot {
         Known::Current { more_ns, last }
     }
 
+    /// By how much `run_delay` has grown since the slot was written: ns.
     #[inline(always)]
-    const fn of(tag: TaskTag, now: SchedInfo, last: LastSwitch) -> Self {
+    const fn more_ns(&self, now: SchedInfo) -> u64 {
+        (now.run_delay << DELAY_SHIFT).wrapping_sub(self.delay & !LOW_BITS) >> DELAY_SHIFT
+    }
+
+    #[inline(always)]
+    const fn of(tag: TaskTag, now: SchedInfo, last: LastSwitch, period: u8) -> Self {
         let last = (last as u64) << LAST_SHIFT;
-        Self { delay: now.run_delay << DELAY_SHIFT | last | tag.low(), count: now.pcount << COUNT_SHIFT | tag.high() }
+        Self { delay: now.run_delay << DELAY_SHIFT | last | tag.low(), count: Self::count_word(tag, now, period) }
     }
 
-    /// The slot as it is written in the period with this number.
     #[inline(always)]
-    pub const fn in_period(self, number: u8) -> Self {
-        Self { count: self.count | (number as u64) << PERIOD_SHIFT, ..self }
+    const fn count_word(tag: TaskTag, now: SchedInfo, period: u8) -> u64 {
+        now.pcount << COUNT_SHIFT | (period as u64) << PERIOD_SHIFT | tag.high()
     }
 
-    /// The wait that [`Self::switch_in`] found, under an overhead limit: measured if it began in `period`, and with an
+    /// The wait that [`Self::ended_wait`] found, under an overhead limit: measured if it began in `period`, and with an
     /// unknown start otherwise. It ends after `queued_ns` on the queue of its last CPU, and `self` is what the slot held
     /// before. The waits that ended unseen before it are not in the result.
     ///
@@ -296,13 +314,18 @@ impl QueueSlot {
         self.delay & 0xff == tag.low() && self.count & 0xffff == tag.high()
     }
 
-    /// The task leaves its CPU. Returns what the slot holds from now on, and the waits that ended unseen since its
-    /// last switch.
+    /// The task leaves its CPU in the period with this number. Returns what the slot holds from now on, and the waits that
+    /// ended unseen since its last switch.
     #[inline(always)]
-    pub fn switch_out(&self, tag: TaskTag, now: SchedInfo, leaving: PrevState) -> (Self, UnseenWaits) {
-        let unseen = match self.known(tag, now) {
-            Known::Outdated(unseen) => unseen,
-            Known::Nothing | Known::Current { .. } => UnseenWaits { count: 0, sum_ns: 0 },
+    pub fn switch_out(&self, tag: TaskTag, now: SchedInfo, leaving: PrevState, period: u8) -> (Self, UnseenWaits) {
+        let none = UnseenWaits { count: 0, sum_ns: 0 };
+        // Mostly, nothing but `run_delay` is left to look at, which changes only with `pcount`.
+        let unseen = if self.count == Self::count_word(tag, now, period) {
+            none
+        } else if let Known::Outdated(unseen) = self.known(tag, now) {
+            unseen
+        } else {
+            none
         };
         let last = match leaving {
             PrevState::Runnable => LastSwitch::Preempted,
@@ -311,24 +334,56 @@ impl QueueSlot {
             // Its last switch: it gives the slot back.
             PrevState::Dead => return (Self { delay: 0, count: 0 }, unseen),
         };
-        (Self::of(tag, now, last), unseen)
+        (Self::of(tag, now, last, period), unseen)
     }
 
-    /// The task gets a CPU, after `queued_ns` on the queue of that CPU, if the kernel has timed that. Returns what the
-    /// slot holds from now on, and its wait.
+    /// What the slot holds once the task gets a CPU in the period with this number, after `queued_ns` on the queue of that
+    /// CPU, if the kernel has timed that.
     #[inline(always)]
-    pub fn switch_in(&self, tag: TaskTag, now: SchedInfo, queued_ns: Option<u64>) -> (Self, QueueWait) {
-        let Some(queued_ns) = queued_ns else {
-            return (Self::of(tag, now, LastSwitch::InUntimed), QueueWait::NotTimed);
-        };
-        // The kernel is about to do the same (`sched_info_arrive()`).
-        let after = SchedInfo { run_delay: now.run_delay.wrapping_add(queued_ns), pcount: now.pcount.wrapping_add(1) };
-        let slot = Self::of(tag, after, LastSwitch::In);
+    pub const fn after_switch_in(tag: TaskTag, now: SchedInfo, queued_ns: Option<u64>, period: u8) -> Self {
+        match queued_ns {
+            // The kernel is about to do the same (`sched_info_arrive()`).
+            Some(queued_ns) => Self::of(tag, now.after_wait(queued_ns), LastSwitch::In, period),
+            None => Self::of(tag, now, LastSwitch::InUntimed, period),
+        }
+    }
+
+    /// Class and length (ns) of the wait of a task that gets a CPU, if the task left its last CPU in `period`, to sleep or
+    /// preempted, and has not run unseen since: most waits. `None` for all others, which [`Self::ended_wait`] tells apart.
+    #[inline(always)]
+    pub const fn usual_wait(
+        &self,
+        tag: TaskTag,
+        now: SchedInfo,
+        queued_ns: Option<u64>,
+        period: MeasuringPeriod,
+    ) -> Option<(Class, u64)> {
+        // The bit in which the two kinds of switches differ, and all others beside `run_delay`, which must be the same.
+        const PREEMPTED: u64 = (LastSwitch::Preempted as u64) << LAST_SHIFT;
+        const OTHERS: u64 = LOW_BITS & !PREEMPTED;
+        let Some(queued_ns) = queued_ns else { return None };
+        if self.count != Self::count_word(tag, now, period.number) || (self.delay ^ tag.low()) & OTHERS != 0 {
+            return None;
+        }
+        let latency_ns = self.more_ns(now).wrapping_add(queued_ns);
+        if (queued_ns as i64) < 0 || now.pcount == 0 || (period.number != 0 && !period.contains(latency_ns)) {
+            return None;
+        }
+        let class = if self.delay & PREEMPTED == 0 { Class::Wakeup } else { Class::Preempted };
+        Some((class, latency_ns))
+    }
+
+    /// The wait of a task that gets a CPU, after `queued_ns` on the queue of that CPU, if the kernel has timed that. `self`
+    /// is what the slot held before.
+    #[inline(always)]
+    pub fn ended_wait(&self, tag: TaskTag, now: SchedInfo, queued_ns: Option<u64>) -> QueueWait {
+        let Some(queued_ns) = queued_ns else { return QueueWait::NotTimed };
         if now.pcount == 0 {
             // It has never run: `run_delay` is all of its wait on earlier queues.
-            return (slot, QueueWait::Known { class: Class::New, latency_ns: after.run_delay });
+            let latency_ns = now.run_delay.wrapping_add(queued_ns);
+            return QueueWait::Known { class: Class::New, latency_ns };
         }
-        let wait = match self.known(tag, now) {
+        match self.known(tag, now) {
             Known::Nothing => QueueWait::UnknownStart { known_ns: queued_ns },
             Known::Outdated(unseen) => QueueWait::AfterUnseen(unseen),
             Known::Current { more_ns, last } => {
@@ -341,8 +396,7 @@ impl QueueSlot {
                     LastSwitch::Preempted => QueueWait::Known { class: Class::Preempted, latency_ns },
                 }
             }
-        };
-        (slot, wait)
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! In each body the guards come first: one that rejects an event counts it and returns. The work per event
 //! is O(1).
-#![cfg_attr(target_arch = "bpf", no_std, no_main, feature(asm_experimental_arch))]
+#![cfg_attr(target_arch = "bpf", no_std, no_main, feature(asm_experimental_arch, stmt_expr_attributes))]
 
 // For the host this is an empty program, which exists only so that clippy and rustfmt see the crate.
 #[cfg(target_arch = "bpf")]

@@ -13,7 +13,7 @@ use aya_ebpf::{
 use wakelat_common::{
     Class,
     pending_wait::PrevState,
-    queue_clock::{MeasuringPeriod, QueueSlot, QueueState, QueueWait, SwitchCounter, TaskTag, UnseenWaits},
+    queue_clock::{MeasuringPeriod, QueueSlot, QueueState, QueueWait, SchedInfo, SwitchCounter, TaskTag, UnseenWaits},
     sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
 };
 
@@ -159,8 +159,8 @@ fn period(state: &mut QueueState, clock_ns: u64) -> MeasuringPeriod {
 #[inline(always)]
 fn switch_out<T: QueuedTask>(state: &mut QueueState, prev: T, pid: u32, leaving: PrevState, period: u8) {
     let Some(slot) = QUEUE_SLOTS.get_ptr_mut(slot_index(pid)) else { return };
-    let (kept, unseen) = load(slot).switch_out(TaskTag::of(prev.stack()), prev.sched_info(), leaving);
-    store(slot, kept.in_period(period));
+    let (kept, unseen) = load(slot).switch_out(TaskTag::of(prev.stack()), prev.sched_info(), leaving, period);
+    store(slot, kept);
     if unseen.count != 0 {
         count_unseen(state, prev, pid, unseen);
     }
@@ -184,33 +184,63 @@ fn switch_in<T: QueuedTask>(
     SwitchIn { clock_ns, period }: SwitchIn,
     hooks: &mut impl SwitchHooks<T>,
 ) {
-    let queued_at_ns = next.last_queued_ns();
     let Some(slot) = QUEUE_SLOTS.get_ptr_mut(slot_index(pid)) else { return };
+    let queued_at_ns = next.last_queued_ns();
     let queued_ns = clock_ns.wrapping_sub(queued_at_ns);
     let timed_ns = (queued_at_ns != 0).then_some(queued_ns);
-    let (before, tag) = (load(slot), TaskTag::of(next.stack()));
-    let (kept, wait) = before.switch_in(tag, next.sched_info(), timed_ns);
-    store(slot, kept.in_period(period.number));
-    let unseen = if let QueueWait::AfterUnseen(unseen) = wait { unseen } else { UnseenWaits { count: 0, sum_ns: 0 } };
-    let unseen = UnseenWaits { count: set_on_every_path(unseen.count), sum_ns: set_on_every_path(unseen.sum_ns) };
-    let wait = if SAMPLING.load() == 0 { wait } else { before.wait_in_period(tag, wait, queued_ns, period) };
-    let known_ns = set_on_every_path(wait.known_ns());
-    let class = set_on_every_path(if let QueueWait::Known { class, .. } = wait { class as u64 } else { 0 });
-    // SAFETY: no arguments, no side effects.
-    let cpu = || unsafe { bpf_get_smp_processor_id() };
+    let (before, tag, now) = (load(slot), TaskTag::of(next.stack()), next.sched_info());
+    store(slot, QueueSlot::after_switch_in(tag, now, timed_ns, period.number));
     if !filter::wants(next, pid) {
         return state.add(SwitchCounter::Filtered, 1);
     }
+    let usual = before.usual_wait(tag, now, timed_ns, period);
+    let Some((class, latency_ns)) =
+        usual.or_else(|| unusual_wait(state, before, EndingWait { tag, now, queued_ns, timed_ns, period }))
+    else {
+        return;
+    };
+    // SAFETY: no arguments, no side effects.
+    if !filter::wants_cpu(|| unsafe { bpf_get_smp_processor_id() }) {
+        return state.add(SwitchCounter::Filtered, 1);
+    }
+    deliver(state, prev, next, class, latency_ns, |latency_ns| hooks.measured(next, pid, latency_ns));
+}
+
+/// What the kernel has of a wait that ends.
+#[derive(Clone, Copy)]
+struct EndingWait {
+    tag: TaskTag,
+    now: SchedInfo,
+    /// By the queue's clock: ns; meaningless if the kernel has not timed the wait.
+    queued_ns: u64,
+    timed_ns: Option<u64>,
+    period: MeasuringPeriod,
+}
+
+/// A wait that is not the usual one, of a task that the filter accepts: counts what is not known of it, and returns class
+/// and length (ns) if they are.
+#[inline(always)]
+fn unusual_wait(state: &mut QueueState, before: QueueSlot, ending: EndingWait) -> Option<(Class, u64)> {
+    let EndingWait { tag, now, queued_ns, timed_ns, period } = ending;
+    let wait = before.ended_wait(tag, now, timed_ns);
+    let unseen = if let QueueWait::AfterUnseen(unseen) = wait { unseen } else { UnseenWaits { count: 0, sum_ns: 0 } };
+    let unseen = UnseenWaits { count: set_on_every_path(unseen.count), sum_ns: set_on_every_path(unseen.sum_ns) };
     if unseen.count != 0 {
         // Whatever the CPU: it is not known where these waits ended.
         count(state, unseen);
     }
-    if !filter::wants_cpu(cpu) {
-        return state.add(SwitchCounter::Filtered, 1);
+    let wait = if SAMPLING.load() == 0 { wait } else { before.wait_in_period(tag, wait, queued_ns, period) };
+    let known_ns = set_on_every_path(wait.known_ns());
+    let class = set_on_every_path(if let QueueWait::Known { class, .. } = wait { class as u64 } else { 0 });
+    // SAFETY: no arguments, no side effects.
+    if !filter::wants_cpu(|| unsafe { bpf_get_smp_processor_id() }) {
+        state.add(SwitchCounter::Filtered, 1);
+        return None;
     }
     match wait {
         QueueWait::NotTimed => state.add(SwitchCounter::NotTimed, 1),
         _ if (queued_ns as i64) < 0 => state.add(SwitchCounter::Invalid, 1),
+        QueueWait::Known { .. } => return Class::from_u8(class as u8).map(|class| (class, known_ns)),
         QueueWait::UnknownStart { .. } => {
             state.add(SwitchCounter::UnknownStart, 1);
             state.add(SwitchCounter::UnknownNs, known_ns);
@@ -219,11 +249,8 @@ fn switch_in<T: QueuedTask>(
             state.add(SwitchCounter::AfterUnseen, 1);
             state.add(SwitchCounter::UnknownNs, queued_ns);
         }
-        QueueWait::Known { .. } => {
-            let Some(class) = Class::from_u8(class as u8) else { return };
-            deliver(state, prev, next, class, known_ns, |latency_ns| hooks.measured(next, pid, latency_ns));
-        }
     }
+    None
 }
 
 /// Returns `value`, and keeps the compiler from leaving it unset on paths that do not need it. The verifier of

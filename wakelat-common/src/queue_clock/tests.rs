@@ -11,12 +11,25 @@ fn tag(index: usize) -> TaskTag {
     TaskTag::of(STACKS[index])
 }
 
+/// The task gets a CPU: what its slot holds from now on, and its wait.
+fn switch_in(
+    slot: QueueSlot,
+    tag: TaskTag,
+    now: SchedInfo,
+    queued_ns: Option<u64>,
+    period: u8,
+) -> (QueueSlot, QueueWait) {
+    (QueueSlot::after_switch_in(tag, now, queued_ns, period), slot.ended_wait(tag, now, queued_ns))
+}
+
 /// The kernel's account of one task, and the slot beside it.
 #[derive(Default)]
 struct Task {
     info: SchedInfo,
     slot: QueueSlot,
     unseen: UnseenWaits,
+    /// The number of the measuring period.
+    period: u8,
 }
 
 impl Task {
@@ -26,6 +39,7 @@ impl Task {
                 tag(0),
                 self.info,
                 if preempted { PrevState::Runnable } else { PrevState::Sleeping },
+                self.period,
             );
             self.note(slot, unseen);
         }
@@ -36,7 +50,7 @@ impl Task {
         let (last, migrated) = parts.split_last().unwrap();
         self.info.run_delay += migrated.iter().sum::<u64>();
         let wait = seen.then(|| {
-            let (slot, wait) = self.slot.switch_in(tag(0), self.info, Some(*last));
+            let (slot, wait) = switch_in(self.slot, tag(0), self.info, Some(*last), self.period);
             let unseen = if let QueueWait::AfterUnseen(unseen) = wait { unseen } else { UnseenWaits::default() };
             self.note(slot, unseen);
             wait
@@ -65,6 +79,29 @@ fn a_migrated_wait_is_the_sum_of_its_parts() {
 }
 
 #[test]
+fn the_wait_of_a_task_that_was_seen_to_leave_its_cpu_is_the_usual_one() {
+    let no_limit = MeasuringPeriod::default();
+    let now = SchedInfo { run_delay: 100, pcount: 9 };
+    let after_migration = SchedInfo { run_delay: 130, ..now };
+    for (leaving, class) in [(PrevState::Sleeping, Class::Wakeup), (PrevState::Runnable, Class::Preempted)] {
+        let (slot, _) = QueueSlot::default().switch_out(tag(0), now, leaving, 0);
+        assert_eq!(slot.usual_wait(tag(0), now, Some(5), no_limit), Some((class, 5)));
+        assert_eq!(slot.usual_wait(tag(0), after_migration, Some(5), no_limit), Some((class, 35)));
+        // Another thread, an unseen wait, and none that the kernel has timed.
+        assert_eq!(slot.usual_wait(tag(1), now, Some(5), no_limit), None);
+        assert_eq!(slot.usual_wait(tag(0), SchedInfo { pcount: 10, ..now }, Some(5), no_limit), None);
+        assert_eq!(slot.usual_wait(tag(0), now, None, no_limit), None);
+        // A pause since, and a wait that began before the period.
+        assert_eq!(slot.usual_wait(tag(0), now, Some(5), MeasuringPeriod { number: 1, age_ns: 9 }), None);
+        let slot = QueueSlot::default().switch_out(tag(0), now, leaving, 1).0;
+        assert_eq!(slot.usual_wait(tag(0), now, Some(5), MeasuringPeriod { number: 1, age_ns: 4 }), None);
+    }
+    let (slot, _) = QueueSlot::default().switch_out(tag(0), now, PrevState::PreemptedSleeping, 0);
+    assert_eq!(slot.usual_wait(tag(0), now, Some(5), no_limit), None);
+    assert_eq!(switch_in(slot, tag(0), now, Some(5), 0).0.usual_wait(tag(0), now, Some(5), no_limit), None);
+}
+
+#[test]
 fn a_wait_whose_start_was_not_seen_is_unknown() {
     let mut task = Task { info: SchedInfo { run_delay: 100, pcount: 9 }, ..Task::default() };
     assert_eq!(task.wait(&[5], true), Some(QueueWait::UnknownStart { known_ns: 5 }));
@@ -83,14 +120,14 @@ fn a_task_that_left_its_cpu_unseen_waits_for_an_unknown_reason() {
 #[test]
 fn a_slot_of_another_thread_is_never_taken_for_ones_own() {
     let now = SchedInfo { run_delay: 100, pcount: 9 };
-    let (slot, _) = QueueSlot::default().switch_out(tag(0), now, PrevState::Runnable);
+    let (slot, _) = QueueSlot::default().switch_out(tag(0), now, PrevState::Runnable, 0);
     let other = tag(1);
-    assert_eq!(slot.switch_in(other, now, Some(5)).1, QueueWait::UnknownStart { known_ns: 5 });
+    assert_eq!(switch_in(slot, other, now, Some(5), 0).1, QueueWait::UnknownStart { known_ns: 5 });
     // Two CPUs wrote one word each.
-    let (theirs, _) = QueueSlot::default().switch_out(other, now, PrevState::Runnable);
+    let (theirs, _) = QueueSlot::default().switch_out(other, now, PrevState::Runnable, 0);
     for torn in [QueueSlot { delay: slot.delay, ..theirs }, QueueSlot { count: slot.count, ..theirs }] {
-        assert_eq!(torn.switch_in(tag(0), now, Some(5)).1, QueueWait::UnknownStart { known_ns: 5 });
-        assert_eq!(torn.switch_in(other, now, Some(5)).1, QueueWait::UnknownStart { known_ns: 5 });
+        assert_eq!(switch_in(torn, tag(0), now, Some(5), 0).1, QueueWait::UnknownStart { known_ns: 5 });
+        assert_eq!(switch_in(torn, other, now, Some(5), 0).1, QueueWait::UnknownStart { known_ns: 5 });
     }
 }
 
@@ -107,34 +144,34 @@ fn neighbouring_stacks_have_different_tags_and_none_is_empty() {
 fn a_thread_that_takes_over_a_tid_does_not_take_over_its_waits() {
     // The first thread of a process has run 5 times, the one that calls execve 9 times.
     let (leader, _) =
-        QueueSlot::default().switch_out(tag(0), SchedInfo { run_delay: 50, pcount: 5 }, PrevState::Sleeping);
-    let (kept, unseen) = leader.switch_out(tag(2), SchedInfo { run_delay: 900, pcount: 9 }, PrevState::Runnable);
+        QueueSlot::default().switch_out(tag(0), SchedInfo { run_delay: 50, pcount: 5 }, PrevState::Sleeping, 0);
+    let (kept, unseen) = leader.switch_out(tag(2), SchedInfo { run_delay: 900, pcount: 9 }, PrevState::Runnable, 0);
     assert_eq!(unseen, UnseenWaits::default());
-    let (_, wait) = kept.switch_in(tag(2), SchedInfo { run_delay: 900, pcount: 9 }, Some(7));
+    let (_, wait) = switch_in(kept, tag(2), SchedInfo { run_delay: 900, pcount: 9 }, Some(7), 0);
     assert_eq!(wait, QueueWait::Known { class: Class::Preempted, latency_ns: 7 });
 }
 
 #[test]
 fn a_task_that_was_preempted_in_a_sleeping_state_has_no_known_wait_if_it_migrates() {
     let now = SchedInfo { run_delay: 100, pcount: 9 };
-    let (slot, _) = QueueSlot::default().switch_out(tag(0), now, PrevState::PreemptedSleeping);
-    assert_eq!(slot.switch_in(tag(0), now, Some(5)).1, QueueWait::UnknownStart { known_ns: 5 });
+    let (slot, _) = QueueSlot::default().switch_out(tag(0), now, PrevState::PreemptedSleeping, 0);
+    assert_eq!(switch_in(slot, tag(0), now, Some(5), 0).1, QueueWait::UnknownStart { known_ns: 5 });
 }
 
 #[test]
 fn a_wait_that_was_not_timed_is_not_unseen_whether_or_not_the_kernel_counts_it() {
     let now = SchedInfo { run_delay: 100, pcount: 9 };
-    let (slot, wait) = QueueSlot::default().switch_in(tag(0), now, None);
+    let (slot, wait) = switch_in(QueueSlot::default(), tag(0), now, None, 0);
     assert_eq!(wait, QueueWait::NotTimed);
     for (pcount, unseen) in [(9, 0), (10, 0), (11, 2)] {
-        let (_, found) = slot.switch_out(tag(0), SchedInfo { pcount, ..now }, PrevState::Sleeping);
+        let (_, found) = slot.switch_out(tag(0), SchedInfo { pcount, ..now }, PrevState::Sleeping, 0);
         assert_eq!(found, UnseenWaits { count: unseen, sum_ns: 0 }, "{pcount}");
     }
 }
 
 #[test]
 fn a_dead_task_leaves_its_slot_empty() {
-    let (slot, _) = QueueSlot::default().switch_out(tag(0), SchedInfo { run_delay: 1, pcount: 1 }, PrevState::Dead);
+    let (slot, _) = QueueSlot::default().switch_out(tag(0), SchedInfo { run_delay: 1, pcount: 1 }, PrevState::Dead, 0);
     assert_eq!(slot, QueueSlot::default());
 }
 
@@ -158,6 +195,12 @@ struct TimedWait {
 impl TimedWait {
     fn latency_ns(&self) -> u64 {
         self.parts.iter().sum()
+    }
+
+    /// What the kernel has of the task at the switch that ends the wait.
+    fn sched_info(&self, task: &Task) -> SchedInfo {
+        let on_earlier_queues: u64 = self.parts[..self.parts.len() - 1].iter().sum();
+        SchedInfo { run_delay: task.info.run_delay + on_earlier_queues, ..task.info }
     }
 
     fn ended_at(&self) -> u64 {
@@ -198,10 +241,12 @@ impl Periods {
 #[test]
 fn a_task_that_ran_in_a_pause_is_known_by_its_first_wakeup_after_it() {
     let period = |number, age_ns| MeasuringPeriod { number, age_ns };
-    let left = QueueSlot::default().switch_out(tag(0), SchedInfo { run_delay: 100, pcount: 9 }, PrevState::Sleeping).0;
-    let slot = left.in_period(3);
+    let left_in = |period| {
+        QueueSlot::default().switch_out(tag(0), SchedInfo { run_delay: 100, pcount: 9 }, PrevState::Sleeping, period).0
+    };
+    let slot = left_in(3);
     let now = SchedInfo { run_delay: 150, pcount: 11 };
-    let (_, wait) = slot.switch_in(tag(0), now, Some(5));
+    let (_, wait) = switch_in(slot, tag(0), now, Some(5), 0);
     assert_eq!(wait, QueueWait::AfterUnseen(UnseenWaits { count: 2, sum_ns: 50 }));
     let wakeup = QueueWait::Known { class: Class::Wakeup, latency_ns: 5 };
     assert_eq!(slot.wait_in_period(tag(0), wait, 5, period(4, 5)), wakeup);
@@ -213,14 +258,14 @@ fn a_task_that_ran_in_a_pause_is_known_by_its_first_wakeup_after_it() {
     let unknown = QueueWait::UnknownStart { known_ns: 5 };
     assert_eq!(QueueSlot::default().wait_in_period(tag(0), unknown, 5, period(4, 5)), wakeup);
     // Another thread took the slot in this period.
-    assert_eq!(left.in_period(4).wait_in_period(tag(1), unknown, 5, period(4, 5)), unknown);
+    assert_eq!(left_in(4).wait_in_period(tag(1), unknown, 5, period(4, 5)), unknown);
 }
 
 #[test]
 fn a_wait_that_began_in_a_pause_is_in_no_figure_even_if_it_is_known() {
     let now = SchedInfo { run_delay: 100, pcount: 9 };
-    let slot = QueueSlot::default().switch_out(tag(0), now, PrevState::Runnable).0.in_period(3);
-    let (_, wait) = slot.switch_in(tag(0), now, Some(50));
+    let slot = QueueSlot::default().switch_out(tag(0), now, PrevState::Runnable, 3).0;
+    let (_, wait) = switch_in(slot, tag(0), now, Some(50), 0);
     let period = MeasuringPeriod { number: 4, age_ns: 49 };
     assert_eq!(slot.wait_in_period(tag(0), wait, 50, period), QueueWait::UnknownStart { known_ns: 50 });
 }
@@ -228,8 +273,8 @@ fn a_wait_that_began_in_a_pause_is_in_no_figure_even_if_it_is_known() {
 #[test]
 fn a_task_that_was_preempted_in_a_sleeping_state_before_a_pause_is_not_taken_for_woken() {
     let now = SchedInfo { run_delay: 100, pcount: 9 };
-    let slot = QueueSlot::default().switch_out(tag(0), now, PrevState::PreemptedSleeping).0.in_period(3);
-    let (_, wait) = slot.switch_in(tag(0), now, Some(5));
+    let slot = QueueSlot::default().switch_out(tag(0), now, PrevState::PreemptedSleeping, 3).0;
+    let (_, wait) = switch_in(slot, tag(0), now, Some(5), 0);
     let period = MeasuringPeriod { number: 4, age_ns: 1_000 };
     assert_eq!(slot.wait_in_period(tag(0), wait, 5, period), QueueWait::UnknownStart { known_ns: 5 });
 }
@@ -291,8 +336,8 @@ proptest! {
             if !is_first {
                 at += runs;
                 if let Some((number, _)) = periods.find(at) {
+                    task.period = number;
                     task.leave(preempted, true);
-                    task.slot = task.slot.in_period(number);
                 }
                 at += if preempted { 0 } else { sleeps };
             }
@@ -304,10 +349,15 @@ proptest! {
                 task.wait(&wait.parts, false);
                 continue;
             };
-            let found = task.wait(&wait.parts, true).unwrap();
-            task.slot = task.slot.in_period(number);
             let queued_ns = *wait.parts.last().unwrap();
             let period = MeasuringPeriod { number, age_ns: (at - began_at) as i64 };
+            let usual = before.usual_wait(tag(0), wait.sched_info(&task), Some(queued_ns), period);
+            task.period = number;
+            let found = task.wait(&wait.parts, true).unwrap();
+            if let Some((class, latency_ns)) = usual {
+                let found = before.wait_in_period(tag(0), found, queued_ns, period);
+                prop_assert_eq!(found, QueueWait::Known { class, latency_ns });
+            }
             match before.wait_in_period(tag(0), found, queued_ns, period) {
                 QueueWait::Known { class, latency_ns } => {
                     (count, sum_ns) = (count + 1, sum_ns + latency_ns);

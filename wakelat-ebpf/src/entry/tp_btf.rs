@@ -59,11 +59,15 @@ fn queue_switch(ctx: BtfTracePointContext) -> i32 {
 // Attached instead if the causes of these waits are counted, too. There is none for raw tracepoints: with helper
 // calls in place of loads, the verifier of 6.1 would give up on its loop.
 #[btf_tracepoint(function = "sched_switch")]
+#[inline(always)]
 fn cause_switch(ctx: BtfTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
-    program_run_timer::run(ProgramKind::Switch, || {
-        wait_causes::switch(preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)))
-    });
+    program_run_timer::run(
+        ProgramKind::Switch,
+        // In one function with the entry point: the compiler would make it one of its own for its size.
+        #[inline(always)]
+        || wait_causes::switch(preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2))),
+    );
     0
 }
 
