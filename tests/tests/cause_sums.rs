@@ -1,6 +1,8 @@
 //! The sums of causes that the kernel counts are complete: they are the kernel's own account of each thread, also where
 //! tables and histories end, and `why`'s two modes agree.
 
+use std::ops::RangeInclusive;
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
@@ -27,9 +29,10 @@ fn main() {
     ]);
 }
 
-/// Groups and pairs for which the kernel's tables have room (docs/why.md).
-const MAX_GROUPS: u64 = 4_096;
-const MAX_PAIRS: u64 = 16_384;
+/// Groups and pairs for which the kernel's tables have room: hash maps, and a small table of each CPU in front of each,
+/// in which not every place may be taken (docs/why.md).
+const GROUPS: RangeInclusive<u64> = 4_096..=4_096 + 32;
+const PAIRS: RangeInclusive<u64> = 16_384..=16_384 + 128;
 
 /// Switches of a CPU that are kept (docs/why.md).
 const HISTORY: u64 = 64;
@@ -75,10 +78,11 @@ fn renamed(attach: AttachCase, rounds: u64, waiting: &str) -> Value {
 }
 
 fn groups_without_room_are_one_that_is_not_divided(attach: AttachCase) -> TestOutcome {
-    let rounds = MAX_GROUPS + 1_000;
+    let rounds = GROUPS.end() + 1_000;
     let document = renamed(attach, rounds, "wl-renamed");
     let named = list(&document["groups"]).iter().filter(|group| !group["group"].is_null()).count() as u64;
-    assert_eq!(named + number(&document["groups_merged"]), MAX_GROUPS, "{}", document["coverage"]);
+    let tracked = named + number(&document["groups_merged"]);
+    assert!(GROUPS.contains(&tracked), "{tracked} groups: {}", document["coverage"]);
     let rest = list(&document["groups"]).iter().find(|group| group["group"].is_null());
     let rest = rest.unwrap_or_else(|| panic!("all groups have names: {}", document["coverage"]));
     let untracked_ns = cause(&document, "untracked_group");
@@ -91,10 +95,10 @@ fn groups_without_room_are_one_that_is_not_divided(attach: AttachCase) -> TestOu
 }
 
 fn pairs_without_room_are_untracked_time(attach: AttachCase) -> TestOutcome {
-    let rounds = MAX_PAIRS + 1_000;
+    let rounds = PAIRS.end() + 1_000;
     let document = renamed(attach, rounds, "wl-waiter");
     let pairs = list(&document["pairs"]).len() as u64 + number(&document["pairs_rest"]["count"]);
-    assert_eq!(pairs, MAX_PAIRS, "{}", document["coverage"]);
+    assert!(PAIRS.contains(&pairs), "{pairs} pairs: {}", document["coverage"]);
     let (waits, lost) = (number(&document["waits"]), number(&document["pairs_lost"]));
     let (other_ns, untracked_ns) = (cause(&document, "other_groups"), cause(&document, "untracked_group"));
     println!("\n  {lost} of {waits} waits have no pair: {untracked_ns} of {} ns", document["sum_ns"]);
@@ -105,7 +109,7 @@ fn pairs_without_room_are_untracked_time(attach: AttachCase) -> TestOutcome {
         + terms.after_unseen
         + terms.unseen
         + of_unseen.map(|one| number(&one["waits"])).sum::<u64>();
-    assert!(lost > 0 && lost + hidden + MAX_PAIRS >= rounds, "{lost} of {waits}: {}", document["coverage"]);
+    assert!(lost > 0 && lost + hidden + PAIRS.end() >= rounds, "{lost} of {waits}: {}", document["coverage"]);
     assert!(untracked_ns > 0 && other_ns > untracked_ns, "{}", document["causes"]);
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 use crate::{
     bucket,
+    direct_table::{Place, TableKey, TableValue},
     wait_division::{CAUSE_SLOTS, DividedCause, GroupWords},
 };
 
@@ -18,6 +19,18 @@ pub const MAX_GROUP_SUMS: u32 = 4_096;
 /// Pairs of groups for which there is room, each counted once for each CPU and half.
 pub const MAX_PAIR_SUMS: u32 = 16_384;
 
+/// Groups of each CPU and half that are found without the hash map.
+pub const DIRECT_GROUPS: u32 = 32;
+
+/// Pairs of each CPU and half that are found without the hash map.
+pub const DIRECT_PAIRS: u32 = 128;
+
+/// A group that is found without the hash map.
+pub type DirectGroup = Place<GroupSumsKey, GroupSums>;
+
+/// A pair that is found without the hash map.
+pub type DirectPair = Place<PairKey, PairSum>;
+
 /// The key of a [`GroupSums`]. Only its CPU writes the element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
@@ -28,6 +41,13 @@ pub struct GroupSumsKey {
     pub half: u32,
     /// The group that waited.
     pub waiting: GroupWords,
+}
+
+impl TableKey<2> for GroupSumsKey {
+    #[inline(always)]
+    fn words(&self) -> [u64; 2] {
+        self.waiting
+    }
 }
 
 /// The key of a [`PairSum`]. Only its CPU writes the element.
@@ -65,6 +85,14 @@ impl PairKey {
     }
 }
 
+impl TableKey<5> for PairKey {
+    #[inline(always)]
+    fn words(&self) -> [u64; 5] {
+        let ([waiting, of_waiting], [running, of_running]) = (self.waiting, self.running);
+        [self.half_and_cause as u64, waiting, of_waiting, running, of_running]
+    }
+}
+
 /// The time of one cause in several waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -93,6 +121,13 @@ impl PairSum {
     }
 }
 
+impl TableValue for PairSum {
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.waits == 0
+    }
+}
+
 /// The waits of one group on one CPU: their distribution, and the time of each cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -113,6 +148,13 @@ pub struct GroupSums {
 
 const _: () = assert!(size_of::<GroupSums>() == 32 + 24 * CAUSE_SLOTS + 8 * COARSE_BUCKETS);
 const _: () = assert!(size_of::<PairKey>() == 40 && size_of::<GroupSumsKey>() == 24);
+
+impl TableValue for GroupSums {
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
 
 /// The index of the bucket of a value in [`GroupSums::buckets`]: a quarter of a power of two is one bucket, so that it is
 /// at most a quarter of its value wide.

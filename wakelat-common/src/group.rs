@@ -8,8 +8,15 @@
 use crate::{
     Sample,
     bucket::{self, PER_OCTAVE, SUB_BITS},
+    direct_table::{Place, TableKey, TableValue},
     sample::{COMM_LEN, KIND_SAMPLE},
 };
+
+/// Elements of each CPU and half that are found without the hash map.
+pub const DIRECT_ELEMENTS: u32 = 128;
+
+/// Such an element.
+pub type DirectElement = Place<GroupElementKey, GroupElement>;
 
 /// Number of [`GroupElement::buckets`].
 pub const ELEMENT_BUCKETS: usize = PER_OCTAVE as usize;
@@ -49,6 +56,15 @@ pub struct GroupElementKey {
     pub comm: [u8; COMM_LEN],
 }
 
+impl TableKey<5> for GroupElementKey {
+    #[inline(always)]
+    fn words(&self) -> [u64; 5] {
+        let name = u128::from_ne_bytes(self.comm);
+        let kind = (self.class as u64) << 8 | self.octave as u64;
+        [kind, (self.tgid as u64) << 32 | self.pid as u64, self.cgroup_id, name as u64, (name >> 64) as u64]
+    }
+}
+
 /// The waits of an element: exact sum, minimum and maximum, and the number in each bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable))]
@@ -63,6 +79,13 @@ pub struct GroupElement {
     pub longest: Sample,
     /// Number of waits in each bucket of the octave.
     pub buckets: [u32; ELEMENT_BUCKETS],
+}
+
+impl TableValue for GroupElement {
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.longest.kind != KIND_SAMPLE
+    }
 }
 
 /// The octave of bucket `index` of the histogram.
@@ -85,7 +108,7 @@ impl GroupElement {
     /// for all that is known about it if it is the longest so far.
     #[inline(always)]
     pub fn record(&mut self, index: usize, latency_ns: u64, sample: impl FnOnce() -> Sample) {
-        let is_first = self.longest.kind != KIND_SAMPLE;
+        let is_first = self.is_empty();
         if is_first || latency_ns < self.min_ns {
             self.min_ns = latency_ns;
         }

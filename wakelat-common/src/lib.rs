@@ -8,6 +8,7 @@ pub mod bucket;
 pub mod cause_sums;
 pub mod classic_fields;
 pub mod counter;
+pub mod direct_table;
 pub mod filter;
 pub mod glob;
 pub mod group;
@@ -62,6 +63,12 @@ mod pod {
     unsafe impl aya::Pod for crate::window::WindowWords {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::queue_clock::QueueSlot {}
+    // SAFETY: repr(C), integers only, without padding.
+    unsafe impl aya::Pod for crate::group::DirectElement {}
+    // SAFETY: repr(C), integers only, without padding.
+    unsafe impl aya::Pod for crate::cause_sums::DirectGroup {}
+    // SAFETY: repr(C), integers only, without padding.
+    unsafe impl aya::Pod for crate::cause_sums::DirectPair {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::cause_sums::GroupSums {}
     // SAFETY: repr(C), integers only, without padding.

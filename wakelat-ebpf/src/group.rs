@@ -14,10 +14,17 @@ use aya_ebpf::{
 };
 use wakelat_common::{
     Class,
-    group::{GroupElement, GroupElementKey, octave, part},
+    group::{DIRECT_ELEMENTS as PLACES, GroupElement, GroupElementKey, octave, part},
 };
 
-use crate::kernel_structs::TaskFields;
+use crate::{
+    direct_table::{self, DirectTable},
+    kernel_structs::TaskFields,
+};
+
+/// Elements that are found without the hash map.
+#[btf_map]
+static DIRECT_ELEMENTS: DirectTable<GroupElementKey, GroupElement> = DirectTable::new();
 
 /// The groups of the first half. The kernel allocates all elements when it creates the map. The loader sets
 /// their number.
@@ -55,6 +62,9 @@ pub fn element<T: TaskFields>(half: u32, class: Class, index: usize, task: T) ->
         cgroup_id: if parts & part::CGROUP != 0 { task.cgroup_id() } else { 0 },
         comm: if parts & part::COMM != 0 { task.comm() } else { [0; _] },
     };
+    if let Some(element) = direct_table::find::<PLACES, _, _, _>(&DIRECT_ELEMENTS, key.cpu, half, &key) {
+        return Some(element);
+    }
     if half & 1 == 0 { find_or_insert(&GROUPS_0, &key) } else { find_or_insert(&GROUPS_1, &key) }
 }
 

@@ -9,7 +9,10 @@ use aya_ebpf::{
     macros::btf_map,
 };
 use wakelat_common::{
-    cause_sums::{GroupSums, GroupSumsKey, MAX_GROUP_SUMS, MAX_PAIR_SUMS, PairKey, PairSum},
+    cause_sums::{
+        DIRECT_GROUPS as GROUP_PLACES, DIRECT_PAIRS as PAIR_PLACES, GroupSums, GroupSumsKey, MAX_GROUP_SUMS,
+        MAX_PAIR_SUMS, PairKey, PairSum,
+    },
     pending_wait::PrevState,
     queue_clock::TaskTag,
     wait_context::Throttling,
@@ -20,6 +23,7 @@ use wakelat_common::{
 };
 
 use crate::{
+    direct_table::{self, DirectTable},
     kernel_structs::{QueuedTask, RunQueueFields},
     switch_queue_clock::{SwitchHooks, slot_index, switch_with},
     window,
@@ -41,6 +45,14 @@ static GROUP_SUMS: HashMap<GroupSumsKey, GroupSums, { MAX_GROUP_SUMS as usize }>
 /// Which group waited while which ran. Read and emptied by user space, one half at a time.
 #[btf_map]
 static PAIR_SUMS: HashMap<PairKey, PairSum, { MAX_PAIR_SUMS as usize }> = HashMap::new();
+
+/// Groups that are found without [`GROUP_SUMS`].
+#[btf_map]
+static DIRECT_GROUPS: DirectTable<GroupSumsKey, GroupSums> = DirectTable::new();
+
+/// Pairs that are found without [`PAIR_SUMS`].
+#[btf_map]
+static DIRECT_PAIRS: DirectTable<PairKey, PairSum> = DirectTable::new();
 
 /// Key: a half. Value: this CPU's waits of groups for which [`GROUP_SUMS`] had no room.
 #[btf_map]
@@ -178,7 +190,8 @@ fn throttled_ns<T: QueuedTask>(task: T, pid: u32, cpu: u32, period: u8) -> u64 {
 /// The element of a group; `None` if there is no room for one.
 #[inline(always)]
 fn sums_of(key: GroupSumsKey) -> Option<*mut GroupSums> {
-    if let Some(sums) = GROUP_SUMS.get_ptr_mut(key) {
+    let direct = direct_table::find::<GROUP_PLACES, _, _, _>(&DIRECT_GROUPS, key.cpu, key.half, &key);
+    if let Some(sums) = direct.or_else(|| GROUP_SUMS.get_ptr_mut(key)) {
         return Some(sums);
     }
     GROUP_SUMS.insert(key, NO_CAUSES.get(0)?, BPF_ANY.into()).ok()?;
@@ -211,7 +224,8 @@ impl DivisionSink for CauseSink<'_> {
         }
         let key = PairKey::new(self.key.cpu, self.key.half, cause, self.key.waiting, running);
         let wait = self.sums.count;
-        if let Some(pair) = PAIR_SUMS.get_ptr_mut(key) {
+        let direct = direct_table::find::<PAIR_PLACES, _, _, _>(&DIRECT_PAIRS, self.key.cpu, self.key.half, &key);
+        if let Some(pair) = direct.or_else(|| PAIR_SUMS.get_ptr_mut(key)) {
             // SAFETY: the element is written only by this CPU, with interrupts off.
             unsafe { (*pair).add(ns, wait) };
         } else {

@@ -12,15 +12,19 @@ use aya::{
     maps::{Map, MapData},
 };
 use aya_obj::generated::bpf_cmd;
-use wakelat_common::group::{GroupElement, GroupElementKey};
+use wakelat_common::group::{DIRECT_ELEMENTS, GroupElement, GroupElementKey};
 
 use super::{
     bpf_syscall::{empty, syscall},
+    direct_table::DirectTableReader,
     map::take,
 };
 
 /// The maps with the groups, by half.
 pub(super) const MAPS: [&str; 2] = ["GROUPS_0", "GROUPS_1"];
+
+/// The map with those that are found without a hash map.
+pub(super) const DIRECT_MAP: &str = "DIRECT_ELEMENTS";
 
 /// Memory of an element in the kernel: bytes. The element with its links and its hash (`struct htab_elem`, 48
 /// bytes), and up to two buckets of 16 bytes, because the kernel rounds their number up to a power of two
@@ -48,6 +52,7 @@ impl GroupSettings {
 
 /// The groups of both halves.
 pub(super) struct GroupMaps {
+    direct: DirectTableReader<GroupElementKey, GroupElement>,
     halves: [MapData; 2],
     /// The results of one system call.
     keys: Vec<GroupElementKey>,
@@ -59,13 +64,19 @@ impl GroupMaps {
     ///
     /// # Errors
     /// If the object has other maps.
-    pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self> {
+    pub(super) fn take(ebpf: &mut Ebpf, cpus: u32) -> Result<Self> {
+        let direct = DirectTableReader::take(ebpf, DIRECT_MAP, cpus, DIRECT_ELEMENTS)?;
         let mut half = |name| match take(ebpf, name)? {
             Map::HashMap(map) => Ok(map),
             _ => bail!("map `{name}` of the BPF object is not a hash map"),
         };
         let halves = [half(MAPS[0])?, half(MAPS[1])?];
-        Ok(Self { halves, keys: vec![GroupElementKey::default(); BATCH], elements: vec![GroupElement::EMPTY; BATCH] })
+        Ok(Self {
+            direct,
+            halves,
+            keys: vec![GroupElementKey::default(); BATCH],
+            elements: vec![GroupElement::EMPTY; BATCH],
+        })
     }
 
     /// Passes all elements of a half to `take`, and deletes them. No program may use that half.
@@ -73,7 +84,8 @@ impl GroupMaps {
     /// # Errors
     /// If the kernel refuses to read the map, or `take` fails.
     pub(super) fn take_half(&mut self, half: u32, mut take: impl FnMut(&GroupElement) -> Result<()>) -> Result<()> {
-        let Self { halves, keys, elements } = self;
+        let Self { direct, halves, keys, elements } = self;
+        direct.take_half(half, |place| take(&place.value))?;
         let map = halves[half as usize & 1].fd().as_fd();
         let mut batch = None;
         loop {

@@ -31,9 +31,9 @@ pub(super) struct Histograms {
 
 impl Histograms {
     /// Takes the maps out of the object, those of the groups only if the programs group waits.
-    pub(super) fn take(ebpf: &mut Ebpf, with_groups: bool) -> Result<Self> {
+    pub(super) fn take(ebpf: &mut Ebpf, with_groups: bool, cpus: u32) -> Result<Self> {
         let map = PerCpuArray::try_from(take(ebpf, "HISTOGRAMS")?)?;
-        let groups = with_groups.then(|| GroupMaps::take(ebpf)).transpose()?;
+        let groups = with_groups.then(|| GroupMaps::take(ebpf, cpus)).transpose()?;
         Ok(Self { map, groups })
     }
 

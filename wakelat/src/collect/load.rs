@@ -9,8 +9,9 @@ use aya::{
 };
 use aya_log::{EbpfLogger, Level};
 use wakelat_common::{
-    cause_sums::{MAX_GROUP_SUMS, MAX_PAIR_SUMS},
+    cause_sums::{DIRECT_GROUPS, DIRECT_PAIRS, MAX_GROUP_SUMS, MAX_PAIR_SUMS},
     filter::{Filter, part},
+    group::DIRECT_ELEMENTS,
     histogram::HISTOGRAMS,
     stack::MAX_STACKS,
     timeline,
@@ -20,6 +21,7 @@ use super::{
     Collector, MigrationScope, Settings,
     attach::{self, AttachMethod},
     classic_fields::RecordOffsets,
+    direct_table,
     groups::{self, GroupSettings},
     histograms::Histograms,
     map::{map, take},
@@ -131,6 +133,7 @@ impl Collector {
         let table_size = TaskTableSize::of(if settings.queue_clock { 2 } else { settings.max_tasks });
         let slot_mask = table_size.slot_mask();
         let entries = |length: usize| u32::try_from(length.max(1)).context("too many IDs in the filter");
+        let direct = |is_used: bool, per_part| if is_used { direct_table::size(cpus, per_part) } else { 1 };
         let log_level = log_level(settings);
         let mut loader = EbpfLoader::new();
         loader
@@ -146,6 +149,9 @@ impl Collector {
             .map_max_entries("TASK_OVERFLOW", table_size.overflow)
             .map_max_entries("QUEUE_SLOTS", if settings.queue_clock { queue_size.slots() } else { 1 })
             .map_max_entries("THROTTLED_CLOCKS", if settings.causes.is_some() { queue_size.slots() } else { 1 })
+            .map_max_entries("DIRECT_GROUPS", direct(settings.causes.is_some(), DIRECT_GROUPS))
+            .map_max_entries("DIRECT_PAIRS", direct(settings.causes.is_some(), DIRECT_PAIRS))
+            .map_max_entries(groups::DIRECT_MAP, direct(settings.groups.is_some(), DIRECT_ELEMENTS))
             .map_max_entries("GROUP_SUMS", if settings.causes.is_some() { MAX_GROUP_SUMS } else { 1 })
             .map_max_entries("PAIR_SUMS", if settings.causes.is_some() { MAX_PAIR_SUMS } else { 1 })
             .map_max_entries("RUNNING", cpus)
@@ -179,10 +185,10 @@ impl Collector {
         Ok(Self {
             stacks: (stack_roles != 0).then(|| StackMaps::take(&mut ebpf)).transpose()?,
             cause_clocks: btf::CauseClocks::default(),
-            causes: settings.causes.is_some().then(|| CauseTables::take(&mut ebpf)).transpose()?,
+            causes: settings.causes.is_some().then(|| CauseTables::take(&mut ebpf, cpus)).transpose()?,
             histograms: settings
                 .aggregate
-                .then(|| Histograms::take(&mut ebpf, settings.groups.is_some()))
+                .then(|| Histograms::take(&mut ebpf, settings.groups.is_some(), cpus))
                 .transpose()?,
             rings: rings.map()?,
             budget: RunBudget::take(&mut ebpf)?,

@@ -2,6 +2,7 @@
 
 use std::{
     mem::MaybeUninit,
+    ops::Range,
     os::fd::AsFd as _,
     ptr::{self, NonNull},
     sync::atomic::{AtomicU64, Ordering},
@@ -56,6 +57,27 @@ impl<V: Pod> MappedArray<V> {
             // SAFETY: every byte is set, and any bytes are a value.
             unsafe { value.assume_init() }
         })
+    }
+
+    /// Passes each value in `range` that is `used` to `take`, and sets it to zeros. No program may use these values
+    /// meanwhile.
+    pub(super) fn take_used<E>(
+        &mut self,
+        range: Range<usize>,
+        used: impl Fn(&V) -> bool,
+        mut take: impl FnMut(&V) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for index in range.start..range.end.min(self.count) {
+            // SAFETY: within the mapping; nothing else accesses this value meanwhile, and any bytes are one.
+            unsafe {
+                let at = self.first.add(index);
+                if used(at.as_ref()) {
+                    take(at.as_ref())?;
+                    at.write_bytes(0, 1);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Changes each value. No program may run meanwhile.

@@ -5,6 +5,7 @@ pub mod bpf_syscall;
 mod classic_fields;
 mod collector;
 mod counters;
+mod direct_table;
 mod groups;
 mod histograms;
 mod load;

@@ -5,14 +5,16 @@ use aya::{
     Ebpf, Pod,
     maps::{HashMap, MapData, PerCpuArray, PerCpuValues},
 };
-use wakelat_common::cause_sums::{GroupSums, GroupSumsKey, PairKey, PairSum};
+use wakelat_common::cause_sums::{DIRECT_GROUPS, DIRECT_PAIRS, GroupSums, GroupSumsKey, PairKey, PairSum};
 use wakelat_core::why::counted::{CauseTotals, summary::CountedCause};
 use wakelat_kernel::btf::CauseClocks;
 
-use super::{Collector, map::take, rcu_grace_period::Quiescent};
+use super::{Collector, direct_table::DirectTableReader, map::take, rcu_grace_period::Quiescent};
 
 /// The sums of all CPUs.
 pub(super) struct CauseTables {
+    direct_groups: DirectTableReader<GroupSumsKey, GroupSums>,
+    direct_pairs: DirectTableReader<PairKey, PairSum>,
     groups: HashMap<MapData, GroupSumsKey, GroupSums>,
     pairs: HashMap<MapData, PairKey, PairSum>,
     others: PerCpuArray<MapData, GroupSums>,
@@ -21,8 +23,10 @@ pub(super) struct CauseTables {
 }
 
 impl CauseTables {
-    pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self> {
+    pub(super) fn take(ebpf: &mut Ebpf, cpus: u32) -> Result<Self> {
         Ok(Self {
+            direct_groups: DirectTableReader::take(ebpf, "DIRECT_GROUPS", cpus, DIRECT_GROUPS)?,
+            direct_pairs: DirectTableReader::take(ebpf, "DIRECT_PAIRS", cpus, DIRECT_PAIRS)?,
             groups: HashMap::try_from(take(ebpf, "GROUP_SUMS")?)?,
             pairs: HashMap::try_from(take(ebpf, "PAIR_SUMS")?)?,
             others: PerCpuArray::try_from(take(ebpf, "OTHER_GROUPS")?)?,
@@ -34,6 +38,14 @@ impl CauseTables {
     pub(super) fn take_half(&mut self, half: u32, _quiet: &Quiescent) -> Result<()> {
         const FAILED: &str = "cannot read the causes of waits";
         let taken = &mut self.taken;
+        self.direct_groups.take_half(half, |place| {
+            taken.add_group(place.key.waiting, &place.value);
+            Ok(())
+        })?;
+        self.direct_pairs.take_half(half, |place| {
+            taken.add_pair(&place.key, &place.value);
+            Ok(())
+        })?;
         take_each(&mut self.groups, |key| key.half == half, |key, sums| taken.add_group(key.waiting, sums))
             .context(FAILED)?;
         take_each(&mut self.pairs, |key| key.half() == half, |key, sum| taken.add_pair(key, sum)).context(FAILED)?;
