@@ -354,7 +354,7 @@ fn a_receiver_that_never_answers_delays_no_reading(attach: AttachCase) -> TestOu
 /// Enters the sandbox of a service that exports to `port`, and prints the results of connections.
 fn try_connections(port: u16, other: u16) {
     let files = ReadableFiles::Below(Vec::new());
-    Sandbox { files, connects_to: Some(port), ..Sandbox::EMPTY }.enter().expect("a process with one thread");
+    Sandbox { files, connects_to: vec![port], ..Sandbox::EMPTY }.enter().expect("a process with one thread");
     let print = |what: &str, result: io::Result<()>| {
         println!("{what}: {}", result.err().map_or(0, |error| error.raw_os_error().unwrap_or(-1)));
     };

@@ -41,9 +41,9 @@ pub struct Sandbox {
     pub opens_perf_events: bool,
     /// Whether connections can be accepted on sockets that are open and listen.
     pub accepts: bool,
-    /// The TCP port that connections can be made to, at any address. Before Linux 6.7, which has no Landlock for ports, to
-    /// any port.
-    pub connects_to: Option<u16>,
+    /// The TCP ports that connections can be made to, at any address. Before Linux 6.7, which has no Landlock for ports, to
+    /// any port if there is one.
+    pub connects_to: Vec<u16>,
     /// The process that can be sent signals.
     pub signals: Option<u32>,
     /// Whether other programs can be started. Everything except capabilities would restrict these, too, so it stays as it
@@ -80,7 +80,7 @@ impl Sandbox {
         attaches: false,
         opens_perf_events: false,
         accepts: false,
-        connects_to: None,
+        connects_to: Vec::new(),
         signals: None,
         starts_programs: false,
     };
@@ -101,7 +101,7 @@ impl Sandbox {
         let seccomp = has_seccomp();
         capabilities::deny_new()?;
         let landlock_abi = match &self.files {
-            ReadableFiles::Below(paths) => files::restrict(paths, self.connects_to, self.signals.is_none())?,
+            ReadableFiles::Below(paths) => files::restrict(paths, &self.connects_to, self.signals.is_none())?,
             ReadableFiles::All => None,
         };
         capabilities::drop_all_but(kept)?;

@@ -96,11 +96,11 @@ pub fn allowed(sandbox: &Sandbox, own_pid: u32) -> Vec<AllowedCall> {
     if sandbox.accepts {
         calls.push(AllowedCall::any(libc::SYS_accept4));
     }
-    if sandbox.connects_to.is_some() {
+    if !sandbox.connects_to.is_empty() {
         calls.extend([tcp_sockets(), AllowedCall::any(libc::SYS_connect)]);
     }
     // For connections of either direction: their errors, and their end.
-    if sandbox.accepts || sandbox.connects_to.is_some() {
+    if sandbox.accepts || !sandbox.connects_to.is_empty() {
         calls.extend([libc::SYS_getsockopt, libc::SYS_shutdown].map(AllowedCall::any));
     }
     calls.extend(sandbox.signals.map(|pid| AllowedCall::one_of(libc::SYS_kill, 0, [u64::from(pid)])));
@@ -279,7 +279,7 @@ mod tests {
         let mut all = numbers(&Sandbox {
             opens_perf_events: true,
             accepts: true,
-            connects_to: Some(1),
+            connects_to: vec![1],
             signals: Some(7),
             ..Sandbox::EMPTY
         });
@@ -314,7 +314,7 @@ mod tests {
     fn only_a_request_allows_signals_and_perf_events_and_connections() {
         let none = numbers(&Sandbox::EMPTY);
         assert!(!none.contains(&libc::SYS_accept4) && !none.contains(&libc::SYS_getsockopt));
-        let connects = numbers(&Sandbox { connects_to: Some(1), ..Sandbox::EMPTY });
+        let connects = numbers(&Sandbox { connects_to: vec![1], ..Sandbox::EMPTY });
         assert!(connects.contains(&libc::SYS_connect) && !connects.contains(&libc::SYS_accept4));
         assert!(!none.contains(&libc::SYS_kill) && !none.contains(&libc::SYS_perf_event_open));
         let both = numbers(&Sandbox { opens_perf_events: true, signals: Some(7), ..Sandbox::EMPTY });

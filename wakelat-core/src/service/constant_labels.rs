@@ -4,8 +4,11 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize, de::Error as _};
 
+use super::pod_labels::POD_NAME_LABELS;
+
 /// The labels that metrics have by themselves.
-const RESERVED: [&str; 9] = ["cgroup", "container", "pod", "cause", "class", "result", "version", "kernel", "le"];
+const RESERVED: [&str; 10] =
+    ["cgroup", "container", "pod", "cause", "running", "class", "result", "version", "kernel", "le"];
 
 /// The longest value: bytes. It is repeated in each series.
 const MAX_VALUE: usize = 256;
@@ -39,7 +42,7 @@ impl ConstantLabels {
             if name.is_empty() || !is_name {
                 return Err(format!("`{name}` is not the name of a label: letters, digits and `_`, not first a digit"));
             }
-            if name.starts_with("__") || RESERVED.contains(&name.as_str()) {
+            if name.starts_with("__") || RESERVED.iter().chain(&POD_NAME_LABELS).any(|reserved| reserved == name) {
                 return Err(format!("the label `{name}` is reserved"));
             }
             if value.len() > MAX_VALUE {
@@ -87,7 +90,7 @@ mod tests {
     #[test]
     fn names_are_those_that_prometheus_allows_and_wakelat_does_not_use() {
         assert_eq!(labels(&[("zone", "a\"b\n"), ("_c2", "")]).unwrap().to_string(), "_c2=\"\",zone=\"a\\\"b\\n\"");
-        for name in ["", "2a", "a-b", "ä", "__name__", "cgroup", "le"] {
+        for name in ["", "2a", "a-b", "ä", "__name__", "cgroup", "le", "namespace"] {
             assert!(labels(&[(name, "x")]).is_err(), "{name}");
         }
         assert!(labels(&[("a", &"x".repeat(257))]).is_err());

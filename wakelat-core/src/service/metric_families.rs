@@ -6,12 +6,14 @@
 use std::{borrow::Cow, rc::Rc};
 
 use super::{
+    cgroup_labels::labels,
     constant_labels::ConstantLabels,
     export_counts::ExportCounts,
     neighbours::NeighbourTable,
+    pod_labels::PodLabelTable,
     series::{SeriesTable, WaitSeries},
 };
-use crate::{aggregate::container_id::Container, report::Report, why::counted::GroupTotal};
+use crate::{report::Report, why::counted::GroupTotal};
 
 /// What the metrics show.
 pub struct MetricsSnapshot<'a> {
@@ -29,6 +31,8 @@ pub struct MetricsSnapshot<'a> {
     pub labels: &'a ConstantLabels,
     /// What became of the exports to an OTLP receiver, if there is one.
     pub exports: Option<ExportCounts>,
+    /// The names of pods and containers, if the kubelet is asked for them.
+    pub pods: Option<&'a PodLabelTable>,
 }
 
 /// The type of a metric family.
@@ -202,16 +206,8 @@ impl FamilyMetric<'_> {
     }
 }
 
-/// The labels of a cgroup: its path, and the container and the pod that the path names.
-fn labels(cgroup: &str) -> Labels {
-    let container = Container::of(cgroup);
-    let (id, pod) = container.map_or((None, None), |container| (container.id, container.pod));
-    let more = [("container", id), ("pod", pod)].into_iter();
-    let more = more.filter_map(|(name, value)| Some((name, Cow::Owned(value?.to_string()))));
-    [("cgroup", Cow::Owned(cgroup.to_owned()))].into_iter().chain(more).collect()
-}
-
 fn waits<'a>(snapshot: &MetricsSnapshot<'a>, families: &mut Families<'a>) {
+    let labels = |cgroup: &str| labels(cgroup, snapshot.pods);
     let named = snapshot.series.series().map(|(name, series)| (Rc::new(labels(name)), series));
     let other = snapshot.series.other().map(|series| (Rc::new(labels(OTHER)), series));
     let all: Vec<(Rc<Labels>, &WaitSeries)> = named.chain(other).collect();
@@ -325,6 +321,11 @@ fn coverage(snapshot: &MetricsSnapshot, families: &mut Families) {
         families.counter("wakelat_otlp_rejected_points", "point", rejected, counts.rejected_points);
         families.number("wakelat_otlp_queue", "export", "OTLP exports that wait to be delivered.", counts.queued);
     }
+    if let Some(pods) = snapshot.pods {
+        let requests = "Requests to the kubelet for the names of pods, by result.";
+        families.results("wakelat_kubelet_requests", "request", requests, pods.requests());
+        families.number("wakelat_kubelet_pods", "pod", "Pods in the last list of the kubelet.", pods.pods());
+    }
     let lost = "Parts of waits whose pair of cgroups had no room.";
     families.counter("wakelat_pairs_lost", "part", lost, snapshot.series.pairs_lost());
 }
@@ -385,7 +386,7 @@ pub(super) mod testing {
         report.overhead = Some(Overhead { cpus: 2, tool_ns: 10_000_000, programs });
         let mut neighbours = NeighbourTable::default();
         (0..20).for_each(|_| neighbours.add(&one_neighbour().pairs, |name| series.has(name)));
-        let (version, exports) = ("1.0", None);
+        let (version, exports, pods) = ("1.0", None, None);
         use_it(&MetricsSnapshot {
             series: &series,
             neighbours: &neighbours,
@@ -394,19 +395,7 @@ pub(super) mod testing {
             version,
             labels,
             exports,
+            pods,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_path_of_a_container_has_its_labels() {
-        let id = "0123456789abcdef".repeat(4);
-        let path = format!("/system.slice/docker-{id}.scope");
-        let found = labels(&path);
-        assert_eq!(found, [("cgroup", Cow::Owned(path)), ("container", Cow::Borrowed("0123456789ab"))]);
     }
 }

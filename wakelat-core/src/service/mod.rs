@@ -2,6 +2,7 @@
 //! the last minute, and their exposition as metrics.
 
 pub mod accept;
+mod cgroup_labels;
 pub mod constant_labels;
 pub mod exponential;
 pub mod export_counts;
@@ -10,6 +11,8 @@ pub mod metrics_format;
 mod metrics_protobuf;
 mod metrics_text;
 pub mod neighbours;
+pub mod node_pods;
 pub mod otlp;
+pub mod pod_labels;
 pub mod recent;
 pub mod series;

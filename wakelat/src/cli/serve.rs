@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 
 use super::{ClassName, CommonFlags, FilterFlags, FromEvent, OutputFlags, ResourceFlags, ThresholdFlags, WindowFlags};
 use crate::config::{
-    ConfigError, GroupingConfig, ListenAddress, OtlpConfig, OtlpEndpoint, ServeConfig, ServeFile, ServeOverrides,
-    ServeSettings, ServiceLimit, number, otlp_interval,
+    ConfigError, GroupingConfig, KubeletSettings, KubeletUrl, ListenAddress, OtlpConfig, OtlpEndpoint, ServeConfig,
+    ServeFile, ServeOverrides, ServeSettings, ServiceLimit, number, otlp_interval,
 };
 use wakelat_core::{aggregate::key::Key, report::Mode, service::otlp::Temporality};
 use wakelat_kernel::Machine;
@@ -20,6 +20,7 @@ Examples:
   wakelat serve --max-overhead 0.1%              measure less of the time on a busy machine
   wakelat serve --config serve.toml              settings from a file, read again on SIGHUP
   wakelat serve --otlp http://127.0.0.1:4318     also export the metrics to an OpenTelemetry collector
+  wakelat serve --kubelet https://$NODE:10250    the names of pods as labels
   curl 'http://127.0.0.1:9779/why?last=30s'      what tasks waited for in the last 30 seconds";
 
 /// Measure all the time, and serve the waits of each cgroup and their causes as metrics
@@ -61,6 +62,22 @@ pub(super) struct ServeFlags {
     )]
     otlp_temporality: TemporalityName,
 
+    /// Ask this kubelet for the names of pods, as labels; /pods if URL has no path
+    #[arg(long, value_name = "URL", help_heading = "Kubernetes")]
+    kubelet: Option<KubeletUrl>,
+
+    /// Certificates that may have signed the kubelet's, in PEM [default: the CA of the pod's service account]
+    #[arg(long, value_name = "FILE", requires = "kubelet", help_heading = "Kubernetes")]
+    kubelet_ca: Option<PathBuf>,
+
+    /// Token for requests over TLS, read before each [default: that of the pod's service account]
+    #[arg(long, value_name = "FILE", requires = "kubelet", help_heading = "Kubernetes")]
+    kubelet_token: Option<PathBuf>,
+
+    /// Accept any certificate: a process that answers in place of the kubelet gets the token and chooses the names
+    #[arg(long, requires = "kubelet", conflicts_with = "kubelet_ca", help_heading = "Kubernetes")]
+    kubelet_insecure: bool,
+
     #[command(flatten)]
     resources: ResourceFlags,
 
@@ -93,8 +110,16 @@ impl From<TemporalityName> for Temporality {
 
 impl ServeFlags {
     pub(super) fn config(self, machine: &Machine) -> Result<ServeConfig, ConfigError> {
-        let flags =
-            ServeOverrides { listen: self.listen, max_series: self.max_series, max_overhead: self.max_overhead };
+        let kubelet = |url| {
+            let settings = KubeletSettings::new(url, self.kubelet_ca, self.kubelet_token, self.kubelet_insecure);
+            settings.map_err(|why| ConfigError::usage("--kubelet", why))
+        };
+        let flags = ServeOverrides {
+            listen: self.listen,
+            max_series: self.max_series,
+            max_overhead: self.max_overhead,
+            kubelet: self.kubelet.map(kubelet).transpose()?,
+        };
         let (file, settings) = match self.config {
             Some(path) => {
                 let file = ServeFile { path, flags };

@@ -2,9 +2,12 @@
 
 use std::{fmt, str::FromStr};
 
-use hyper::{Uri, header};
+use hyper::header;
 
-use super::duration;
+use super::{
+    duration,
+    http_url::{self, HttpUrl},
+};
 use wakelat_core::service::otlp::Temporality;
 
 /// The path of a receiver of metrics, if the URL has none.
@@ -27,8 +30,7 @@ pub struct OtlpEndpoint {
 impl OtlpEndpoint {
     /// The host and the port, as in the header `Host`.
     pub fn authority(&self) -> String {
-        let Self { host, port, .. } = self;
-        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+        http_url::authority(&self.host, self.port)
     }
 }
 
@@ -42,17 +44,12 @@ impl FromStr for OtlpEndpoint {
                 .to_owned());
         }
         let wrong = || format!("`{text}` is not a URL of a receiver; expected one such as http://127.0.0.1:4318");
-        let uri: Uri = text.parse().map_err(|_| wrong())?;
-        let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http")).ok_or_else(wrong)?;
-        if authority.as_str().contains('@') {
+        let url = HttpUrl::parse(text).ok_or_else(wrong)?;
+        if url.has_user {
             return Err("a URL with a password is not supported; use OTEL_EXPORTER_OTLP_HEADERS".to_owned());
         }
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let has_port = authority.as_str().len() > authority.host().len();
-        let port = if has_port { authority.port_u16().filter(|port| *port != 0).ok_or_else(wrong)? } else { 80 };
-        let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        let path = if path == "/" { METRICS_PATH } else { path };
-        if host.is_empty() { Err(wrong()) } else { Ok(Self { host, port, path: path.to_owned() }) }
+        let path = if url.path == "/" { METRICS_PATH.to_owned() } else { url.path };
+        Ok(Self { host: url.host, port: url.port.unwrap_or(80), path })
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{Config, OtlpConfig, ServeSettings, ServiceLimit};
+use super::{Config, KubeletSettings, OtlpConfig, ServeSettings, ServiceLimit};
 
 /// Where the service listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +103,8 @@ pub struct ServeOverrides {
     pub max_series: Option<usize>,
     /// `--max-overhead`
     pub max_overhead: Option<ServiceLimit>,
+    /// `--kubelet` and the flags that need it
+    pub kubelet: Option<KubeletSettings>,
 }
 
 impl ServeOverrides {
@@ -112,6 +114,7 @@ impl ServeOverrides {
             listen: self.listen.clone().unwrap_or(settings.listen),
             max_series: self.max_series.unwrap_or(settings.max_series),
             max_overhead: self.max_overhead.unwrap_or(settings.max_overhead),
+            kubelet: self.kubelet.clone().or(settings.kubelet),
             ..settings
         }
     }

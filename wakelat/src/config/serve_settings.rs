@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use wakelat_core::service::constant_labels::ConstantLabels;
 
-use super::{ListenAddress, ServiceLimit, number};
+use super::{KubeletSettings, ListenAddress, ServiceLimit, number};
 
 /// The largest file that is read: bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -25,6 +25,9 @@ pub struct ServeSettings {
     pub cgroups: CgroupSelection,
     /// Labels that all series have.
     pub labels: ConstantLabels,
+    /// How the kubelet is asked for the names of pods, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubelet: Option<KubeletSettings>,
 }
 
 impl Default for ServeSettings {
@@ -36,6 +39,7 @@ impl Default for ServeSettings {
             max_overhead: ServiceLimit::default(),
             cgroups: CgroupSelection::default(),
             labels: ConstantLabels::default(),
+            kubelet: None,
         }
     }
 }
@@ -128,6 +132,12 @@ exclude = [\"*.scope\"]
 
 [labels]
 cluster = \"a\"
+
+[kubelet]
+url = \"https://192.0.2.1:10250/pods\"
+ca = \"/etc/ca.crt\"
+token = \"/etc/token\"
+insecure = false
 ";
 
     #[test]
@@ -140,6 +150,8 @@ cluster = \"a\"
         assert_eq!(empty, ServeSettings::default());
         assert!(empty.cgroups.selects("/any"));
         assert_eq!(ServeSettings::parse(&empty.to_toml()), Ok(empty));
+        let plain = ServeSettings::parse("kubelet.url = \"http://localhost\"").unwrap();
+        assert_eq!(ServeSettings::parse(&plain.to_toml()), Ok(plain));
     }
 
     #[test]
@@ -151,6 +163,7 @@ cluster = \"a\"
             PACKAGED.lines().filter_map(|line| line.strip_prefix('#')).filter(is_setting).collect();
         let settings = ServeSettings::parse(&settings.join("\n")).unwrap();
         assert!(settings.cgroups.selects("/system.slice/a.service") && !settings.labels.is_empty(), "{settings:?}");
+        assert!(settings.kubelet.is_some_and(|kubelet| !kubelet.insecure));
     }
 
     #[test]
@@ -163,6 +176,9 @@ cluster = \"a\"
             ("listen = \"9779\"", "line 1, column 10: `9779` is not an address"),
             ("max-overhead = \"0\"", "line 1, column 16: `0` is not accepted; expected `none` or a percentage"),
             ("listen = ", "line 1, column 10: "),
+            ("[kubelet]\nca = \"/ca\"", "line 1, column 1: missing field `url`"),
+            ("[kubelet]\nurl = \"a\"", "line 2, column 7: `a` is not a URL of a kubelet"),
+            ("[kubelet]\nurl = \"http://a\"\ninsecure = true", "line 1, column 1: `http://a:10255/pods` has no TLS"),
         ] {
             let error = ServeSettings::parse(text).unwrap_err();
             assert!(error.starts_with(expected), "{text}: {error}");

@@ -87,7 +87,7 @@ fn needed(config: &Config, environment: &Environment, shows_events: Option<Timel
         attaches,
         opens_perf_events,
         accepts: false,
-        connects_to: None,
+        connects_to: Vec::new(),
         signals,
         starts_programs,
     }

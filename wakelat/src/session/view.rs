@@ -48,9 +48,9 @@ pub trait View {
         false
     }
 
-    /// The directory below which the view reads files while it measures, if any.
-    fn reads_below(&self) -> Option<PathBuf> {
-        None
+    /// The directories below which the view reads files while it measures.
+    fn reads_below(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     /// Whether SIGHUP is a request to [`View::reload`] instead of the end of the run.
@@ -66,9 +66,9 @@ pub trait View {
         None
     }
 
-    /// The TCP port of other machines that the view connects to, if any.
-    fn connects_to(&self) -> Option<u16> {
-        None
+    /// The TCP ports that the view connects to while it measures.
+    fn connects_to(&self) -> Vec<u16> {
+        Vec::new()
     }
 
     /// Whether the view handles keys and changes of the terminal's size, if there is a terminal.

@@ -24,6 +24,7 @@ use super::metric_families::{
     FamilyKind, FamilyMetric, LAST_READ_TIME, MetricFamily, MetricNumber, MetricUnit, MetricValue, MetricsSnapshot,
     START_TIME, families,
 };
+use super::pod_labels::POD_NAME_LABELS;
 use crate::why::counted::GroupTotal;
 
 /// What the points of counters and histograms cover.
@@ -79,6 +80,9 @@ fn attribute_name(label: &'static str) -> &'static str {
     match label {
         "container" => "container.id",
         "pod" => "k8s.pod.uid",
+        "namespace" => "k8s.namespace.name",
+        "pod_name" => "k8s.pod.name",
+        "container_name" => "k8s.container.name",
         _ => label,
     }
 }
@@ -143,7 +147,9 @@ impl Export<'_> {
 
     fn point(&mut self, name: &str, metric: &FamilyMetric, value: StreamValue) -> Option<StreamPoint> {
         let delta = self.exporter.temporality == Temporality::Delta;
-        let key = StreamKey { metric: name.to_owned(), labels: metric.labels.as_ref().clone(), label: metric.label };
+        // Names become known while a stream lasts; its deltas must not begin again.
+        let labels = metric.labels.iter().filter(|(label, _)| !POD_NAME_LABELS.contains(label)).cloned().collect();
+        let key = StreamKey { metric: name.to_owned(), labels, label: metric.label };
         self.exporter.streams.point(key, metric.series, value, self.began_unix_ns, delta)
     }
 
@@ -243,7 +249,11 @@ mod tests {
     use crate::{
         report::Report,
         service::{
-            constant_labels::ConstantLabels, export_counts::ExportCounts, neighbours::NeighbourTable,
+            constant_labels::ConstantLabels,
+            export_counts::ExportCounts,
+            neighbours::NeighbourTable,
+            node_pods::testing::{UID, path, pods},
+            pod_labels::{KubeletResult, PodLabelTable},
             series::SeriesTable,
         },
         why::counted::summary::{CountedSummary, testing::one_neighbour},
@@ -251,11 +261,21 @@ mod tests {
 
     /// A service that has had `times` the waits of an example, at second `times`.
     fn export(exporter: &mut OtlpExporter, series: &SeriesTable, times: u64) -> Vec<Metric> {
+        export_with(exporter, series, times, None)
+    }
+
+    fn export_with(
+        exporter: &mut OtlpExporter,
+        series: &SeriesTable,
+        times: u64,
+        pods: Option<&PodLabelTable>,
+    ) -> Vec<Metric> {
         let report = Report { start_unix_ns: 1_000, duration_ns: times * 1_000_000_000, ..Report::default() };
         let exports = Some(ExportCounts::default());
         let labels = &ConstantLabels::new([("zone".to_owned(), "a".to_owned())].into()).unwrap();
         let (neighbours, version) = (&NeighbourTable::default(), "1.0");
-        let snapshot = MetricsSnapshot { series, neighbours, report: &report, now_s: times, version, labels, exports };
+        let (report, now_s) = (&report, times);
+        let snapshot = MetricsSnapshot { series, neighbours, report, now_s, version, labels, exports, pods };
         let request = ExportMetricsServiceRequest::decode(&exporter.export(&snapshot)[..]).unwrap();
         let resource = &request.resource_metrics[0];
         let attributes = &resource.resource.as_ref().unwrap().attributes;
@@ -349,5 +369,25 @@ mod tests {
             let named = |points: &[(String, u64, u64, f64, u64)]| points[0].clone();
             assert_eq!((named(&after).1, named(&after).2 * 2), (1_000_001_000, named(&before).2), "{temporality:?}");
         }
+    }
+
+    #[test]
+    fn a_pod_whose_name_becomes_known_is_not_counted_again() {
+        let mut once = one_neighbour();
+        once.groups[0].name = Some(path(UID, 'a'));
+        let mut names = PodLabelTable::default();
+        names.add([path(UID, 'a').as_str()]);
+        let mut exporter = exporter(Temporality::Delta);
+        let mut series = table(&[&once]);
+        export_with(&mut exporter, &series, 1, Some(&names));
+        names.answered(KubeletResult::Success, Some(pods()));
+        series.add(&once, 2);
+        let metrics = export_with(&mut exporter, &series, 2, Some(&names));
+        let Data::ExponentialHistogram(histogram) = data(&metrics, "wakelat.wait") else { panic!("{metrics:?}") };
+        let of_pod = |attributes: &[KeyValue]| text(attributes, "k8s.pod.name") == "web-0";
+        let point = histogram.data_points.iter().find(|point| of_pod(&point.attributes)).unwrap();
+        assert_eq!(point.count, once.groups[0].total.waits);
+        let keys = ["k8s.namespace.name", "k8s.container.name", "k8s.pod.uid"];
+        assert_eq!(keys.map(|key| text(&point.attributes, key)), ["shop", "web", UID]);
     }
 }

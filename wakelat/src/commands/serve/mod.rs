@@ -6,6 +6,8 @@
 //! a reading by more than that. The CPU time of that thread is not limited: otherwise, such a client could end measuring.
 
 mod connections;
+mod http_client;
+mod kubelet;
 mod listener;
 mod otlp;
 mod query;
@@ -15,13 +17,14 @@ mod totals;
 
 use std::{
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicU64},
 };
 
 use anyhow::Result;
 
 use self::{
+    kubelet::KubeletRequests,
     listener::ServiceSocket,
     otlp::OtlpExports,
     routes::Routes,
@@ -54,6 +57,7 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
     let listen = &config.settings.listen;
     let listener = ServiceSocket::bind(listen)?;
     let otlp = config.otlp.as_ref().map(OtlpExports::open).transpose()?;
+    let kubelet = config.settings.kubelet.as_ref().map(KubeletRequests::open).transpose()?;
     let environment = prepare(&config.measurement)?;
     if listen.is_remote() {
         status(format_args!(
@@ -70,12 +74,19 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
         manager,
         otlp_port: config.otlp.as_ref().map(|otlp| otlp.endpoint.port),
         otlp,
+        kubelet,
     };
     let stopped = session::run(&config.measurement, &environment, &mut view);
     if let Some(otlp) = view.otlp.take() {
         otlp.finish(view.totals.lock().snapshot().as_ref())?;
     }
     stopped
+}
+
+/// The directory of a file.
+fn directory_of(file: &Path) -> Option<PathBuf> {
+    let directory = file.parent()?;
+    Some(if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory.to_owned() })
 }
 
 /// Adds each second's waits to the totals.
@@ -90,6 +101,7 @@ struct ServiceView {
     manager: ServiceManager,
     otlp: Option<OtlpExports>,
     otlp_port: Option<u16>,
+    kubelet: Option<KubeletRequests>,
 }
 
 impl View for ServiceView {
@@ -109,10 +121,10 @@ impl View for ServiceView {
         Some(Arc::clone(&self.answering_ns))
     }
 
-    /// The directory of the configuration file: most editors replace a file by another one.
-    fn reads_below(&self) -> Option<PathBuf> {
-        let path = self.file.as_ref()?.path.parent()?;
-        Some(if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() })
+    fn reads_below(&self) -> Vec<PathBuf> {
+        // The directory of the configuration file: most editors replace a file by another one.
+        let file = self.file.as_ref().and_then(|file| directory_of(&file.path));
+        file.into_iter().chain(self.kubelet.as_ref().and_then(KubeletRequests::reads_below)).collect()
     }
 
     fn reloads(&self) -> bool {
@@ -125,13 +137,16 @@ impl View for ServiceView {
         match file.settings() {
             Ok(settings) => {
                 let mut totals = self.totals.lock();
-                let ServeSettings { listen, max_overhead, .. } = totals.settings().clone();
-                let fixed =
-                    [("listen", settings.listen != listen), ("max-overhead", settings.max_overhead != max_overhead)];
+                let ServeSettings { listen, max_overhead, kubelet, .. } = totals.settings().clone();
+                let fixed = [
+                    ("listen", settings.listen != listen),
+                    ("max-overhead", settings.max_overhead != max_overhead),
+                    ("kubelet", settings.kubelet != kubelet),
+                ];
                 for (name, _) in fixed.iter().filter(|(_, differs)| *differs) {
                     status(format_args!("`{name}` changes with the next start"));
                 }
-                totals.apply(ServeSettings { listen, max_overhead, ..settings });
+                totals.apply(ServeSettings { listen, max_overhead, kubelet, ..settings });
                 status(format_args!("read `{}` again", file.path.display()));
             }
             Err(error) => status(format_args!("settings are unchanged: {error}")),
@@ -139,8 +154,8 @@ impl View for ServiceView {
         self.manager.notify(ServiceState::Ready);
     }
 
-    fn connects_to(&self) -> Option<u16> {
-        self.otlp_port
+    fn connects_to(&self) -> Vec<u16> {
+        self.otlp_port.into_iter().chain(self.kubelet.as_ref().map(KubeletRequests::port)).collect()
     }
 
     fn loaded(&mut self, collector: &mut Collector) {
@@ -158,6 +173,9 @@ impl View for ServiceView {
         if let Some(otlp) = &self.otlp {
             otlp.spawn();
         }
+        if let Some(kubelet) = &mut self.kubelet {
+            kubelet.spawn(self.totals.clone())?;
+        }
         Ok(())
     }
 
@@ -173,6 +191,9 @@ impl View for ServiceView {
         };
         let mut totals = self.totals.lock();
         totals.covered(report, exists);
+        if let Some(kubelet) = self.kubelet.as_ref().filter(|_| totals.take_new_unnamed()) {
+            kubelet.ask_soon();
+        }
         if let Some(otlp) = &mut self.otlp {
             totals.set_exports(otlp.counts());
             totals.snapshot().iter().for_each(|snapshot| otlp.reading(snapshot));

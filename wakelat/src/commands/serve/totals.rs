@@ -11,8 +11,14 @@ use wakelat_core::{
     render::Style,
     report::Report,
     service::{
-        export_counts::ExportCounts, metric_families::MetricsSnapshot, metrics_format::MetricsFormat,
-        neighbours::NeighbourTable, recent::RecentTotals, series::SeriesTable,
+        export_counts::ExportCounts,
+        metric_families::MetricsSnapshot,
+        metrics_format::MetricsFormat,
+        neighbours::NeighbourTable,
+        node_pods::NodePods,
+        pod_labels::{KubeletResult, PodLabelTable},
+        recent::RecentTotals,
+        series::SeriesTable,
     },
     why::{
         counted::summary::{CountedCause, CountedSummary},
@@ -51,6 +57,8 @@ pub struct Totals {
     not_separated: Vec<CountedCause>,
     looked_for_vanished_at_s: u64,
     exports: Option<ExportCounts>,
+    /// The names of pods, if the kubelet is asked for them.
+    pods: Option<PodLabelTable>,
     /// The metrics of these totals in each format, once they have been requested.
     metrics: [Option<Bytes>; MetricsFormat::ALL.len()],
     /// As `metrics`, the causes since the start as JSON.
@@ -64,11 +72,12 @@ impl Totals {
             series: SeriesTable::new(settings.max_series),
             neighbours: NeighbourTable::default(),
             recent: RecentTotals::new(settings.max_series),
-            settings,
             report: None,
             not_separated: Vec::new(),
             looked_for_vanished_at_s: 0,
             exports: None,
+            pods: settings.kubelet.is_some().then(PodLabelTable::default),
+            settings,
             metrics: Default::default(),
             document: None,
         }
@@ -87,7 +96,7 @@ impl Totals {
     /// Applies other settings. The series of cgroups that are not selected any more end; no counter goes back.
     pub fn apply(&mut self, settings: ServeSettings) {
         self.series.select(settings.max_series, |cgroup| settings.cgroups.selects(cgroup));
-        self.neighbours.retain(|cgroup| self.series.has(cgroup));
+        self.forget_ended();
         self.settings = settings;
         (self.metrics, self.document) = Default::default();
     }
@@ -101,6 +110,29 @@ impl Totals {
         }
         self.series.add(&summary, now_s);
         self.neighbours.add(&summary.pairs, |cgroup| self.series.has(cgroup));
+        if let Some(pods) = &mut self.pods {
+            pods.add(self.series.series().map(|(cgroup, _)| cgroup));
+        }
+    }
+
+    /// Forgets everything about cgroups whose series have ended.
+    fn forget_ended(&mut self) {
+        self.neighbours.retain(|cgroup| self.series.has(cgroup));
+        if let Some(pods) = &mut self.pods {
+            pods.retain(|cgroup| self.series.has(cgroup));
+        }
+    }
+
+    /// Counts a request to the kubelet, and takes the pods of a successful one.
+    pub fn kubelet_answered(&mut self, result: KubeletResult, pods: Option<NodePods>) {
+        if let Some(table) = &mut self.pods {
+            table.answered(result, pods);
+        }
+    }
+
+    /// Whether a cgroup has appeared since the last call whose pod or container has no known name.
+    pub fn take_new_unnamed(&mut self) -> bool {
+        self.pods.as_mut().is_some_and(PodLabelTable::take_new_unnamed)
     }
 
     /// `report` covers everything since the start. Ends the series of cgroups that do not exist any more.
@@ -109,7 +141,7 @@ impl Totals {
         if now_s - self.looked_for_vanished_at_s >= VANISHED_EVERY_S {
             self.looked_for_vanished_at_s = now_s;
             self.series.end_vanished(now_s, exists);
-            self.neighbours.retain(|cgroup| self.series.has(cgroup));
+            self.forget_ended();
         }
         self.recent.covered(report);
         self.report = Some(report.clone());
@@ -137,6 +169,7 @@ impl Totals {
             version: env!("CARGO_PKG_VERSION"),
             labels: &self.settings.labels,
             exports: self.exports,
+            pods: self.pods.as_ref(),
         })
     }
 

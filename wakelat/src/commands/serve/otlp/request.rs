@@ -1,24 +1,19 @@
 //! One request to the receiver, bounded in time and size.
 
 use std::{
-    io,
-    net::{SocketAddr, ToSocketAddrs as _},
+    net::SocketAddr,
     time::{Duration, SystemTime},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::{Request, Response, StatusCode, client::conn::http1, header};
-use hyper_util::rt::TokioIo;
+use http_body_util::Full;
+use hyper::{Request, Response, StatusCode, header};
 use tokio::{net::TcpStream, time::timeout};
 use wakelat_core::service::otlp::PartialSuccess;
 
-use super::queue::Attempt;
+use super::{super::http_client, queue::Attempt};
 use crate::config::OtlpConfig;
-
-/// How long connecting to one address may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long sending an export and receiving the answer may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -35,26 +30,19 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Looks up the addresses of the host, which are kept from then on: resolvers need files and sockets that the process
-    /// may not open later.
+    /// Looks up the addresses of the host.
     ///
     /// # Errors
     /// If the host has no address.
     pub fn resolve(config: &OtlpConfig) -> Result<Self> {
         let endpoint = &config.endpoint;
         let host = endpoint.host.as_str();
-        let failed = || format!("cannot resolve `{host}` (`--otlp`)");
-        let addresses: Vec<_> = (host, endpoint.port).to_socket_addrs().with_context(failed)?.collect();
-        if addresses.is_empty() {
-            bail!(failed());
-        }
+        let addresses = http_client::resolve(host, endpoint.port, "--otlp")?;
         let mut headers = header::HeaderMap::new();
-        let authority = header::HeaderValue::try_from(endpoint.authority()).with_context(failed)?;
+        let authority = header::HeaderValue::try_from(endpoint.authority())
+            .with_context(|| format!("`{host}` is no host (`--otlp`)"))?;
         headers.insert(header::HOST, authority);
-        headers.insert(
-            header::USER_AGENT,
-            header::HeaderValue::from_static(concat!("wakelat/", env!("CARGO_PKG_VERSION"))),
-        );
+        headers.insert(header::USER_AGENT, http_client::USER_AGENT);
         // These may be replaced, but not the type and the length of the body.
         headers.extend(config.headers.iter().cloned());
         headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/x-protobuf"));
@@ -65,7 +53,7 @@ impl Receiver {
 
     /// Sends an export over a connection of its own.
     pub async fn send(&self, export: Bytes) -> Attempt {
-        let stream = match self.connect().await {
+        let stream = match http_client::connect(&self.addresses).await {
             Ok(stream) => stream,
             Err(error) => return Attempt::Later { why: format!("cannot connect: {error}"), after: None },
         };
@@ -77,40 +65,13 @@ impl Receiver {
         }
     }
 
-    /// Connects to the first address that accepts it.
-    async fn connect(&self) -> io::Result<TcpStream> {
-        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        for address in &self.addresses {
-            match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
-                Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(error)) => last = error,
-                Err(_) => last = io::ErrorKind::TimedOut.into(),
-            }
-        }
-        Err(last)
-    }
-
     async fn answer(&self, stream: TcpStream, export: Bytes) -> Result<Attempt> {
         let mut request = Request::post(self.path.as_str()).body(Full::new(export))?;
         *request.headers_mut() = self.headers.clone();
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        let exchange = async {
-            let response = sender.send_request(request).await?;
-            let (head, body) = response.into_parts();
-            // The status decides, also without a body.
-            let body = Limited::new(body, MAX_ANSWER).collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-            Ok::<_, hyper::Error>(outcome(&Response::from_parts(head, ()), &body, SystemTime::now()))
-        };
-        tokio::pin!(connection, exchange);
-        tokio::select! {
-            biased;
-            outcome = &mut exchange => Ok(outcome?),
-            // The connection ends when the response has arrived; the exchange then has it.
-            ended = &mut connection => {
-                ended?;
-                Ok(exchange.await?)
-            }
-        }
+        let response = http_client::exchange(stream, request, MAX_ANSWER).await?;
+        // The status decides, also without a body.
+        let (head, body) = response.into_parts();
+        Ok(outcome(&Response::from_parts(head, ()), &body.unwrap_or_default(), SystemTime::now()))
     }
 }
 
