@@ -146,5 +146,4 @@ fn check<B>(response: &Response<B>) -> Result<(), KubeletFailure> {
 }
 
 #[cfg(test)]
-#[path = "request_tests.rs"]
 mod tests;
