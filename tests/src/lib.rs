@@ -25,6 +25,7 @@ pub mod http;
 pub mod idle;
 pub mod kernel_log;
 pub mod ksm;
+pub mod kubelet;
 pub mod machine;
 pub mod overhead_report;
 pub mod perf_sched;

@@ -80,10 +80,7 @@ where
     tokio::select! {
         biased;
         response = &mut exchange => response,
-        // The connection ends when the response has arrived; the exchange then has it.
-        ended = &mut connection => {
-            ended?;
-            exchange.await
-        }
+        // The connection can end, also with an error, when the response has arrived; the exchange then has it.
+        ended = &mut connection => exchange.await.map_err(|error| ended.err().unwrap_or(error)),
     }
 }
