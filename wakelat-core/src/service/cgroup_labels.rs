@@ -2,8 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::{metric_families::Labels, pod_labels::PodLabelTable};
+use super::pod_labels::PodLabelTable;
 use crate::aggregate::container_id::Container;
+
+/// Names and values of labels.
+pub type Labels = Vec<(&'static str, Cow<'static, str>)>;
 
 /// The labels of a cgroup: its path, the container and the pod that the path contains, and their names as far as `pods` has
 /// them.

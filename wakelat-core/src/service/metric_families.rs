@@ -6,7 +6,7 @@
 use std::{borrow::Cow, rc::Rc};
 
 use super::{
-    cgroup_labels::labels,
+    cgroup_labels::{Labels, labels},
     constant_labels::ConstantLabels,
     export_counts::ExportCounts,
     neighbours::NeighbourTable,
@@ -72,9 +72,6 @@ pub struct MetricFamily<'a> {
     /// One metric for each combination of labels.
     pub metrics: Vec<FamilyMetric<'a>>,
 }
-
-/// Names and values of labels.
-pub type Labels = Vec<(&'static str, Cow<'static, str>)>;
 
 /// A metric of a family.
 pub struct FamilyMetric<'a> {

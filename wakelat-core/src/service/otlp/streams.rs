@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::metric_families::Labels;
+use super::super::cgroup_labels::Labels;
 use crate::why::counted::GroupTotal;
 
 /// What identifies a stream: its metric and its labels.
