@@ -14,8 +14,19 @@ use super::write_file;
 const DOCUMENTS: [&str; 5] = ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE", "LICENSE-GPL"];
 
 /// What runs and evaluates the service elsewhere, by the paths in `packaging`: `share/wakelat` has the same.
-const MONITORING: [&str; 5] = [
+const MONITORING: [&str; 16] = [
     "grafana/wakelat.json",
+    "helm/wakelat/Chart.yaml",
+    "helm/wakelat/files/wakelat.rules.yml",
+    "helm/wakelat/templates/NOTES.txt",
+    "helm/wakelat/templates/configmap.yaml",
+    "helm/wakelat/templates/daemonset.yaml",
+    "helm/wakelat/templates/kubelet-rbac.yaml",
+    "helm/wakelat/templates/podmonitor.yaml",
+    "helm/wakelat/templates/prometheusrule.yaml",
+    "helm/wakelat/templates/serviceaccount.yaml",
+    "helm/wakelat/values.schema.json",
+    "helm/wakelat/values.yaml",
     "kubernetes/Containerfile",
     "kubernetes/daemonset.yaml",
     "prometheus/wakelat.rules.test.yml",
@@ -110,10 +121,15 @@ mod tests {
     fn a_release_contains_every_file_for_monitoring() {
         let packaging = workspace::root().join("packaging");
         let mut found = vec![];
-        for directory in fs::read_dir(&packaging).expect("packaging").map(|entry| entry.expect("an entry").path()) {
-            for file in fs::read_dir(&directory).into_iter().flatten().map(|entry| entry.expect("an entry").path()) {
-                let path = file.strip_prefix(&packaging).expect("a file below it");
-                found.push(path.to_str().expect("UTF-8").to_owned());
+        let mut open = vec![packaging.clone()];
+        while let Some(directory) = open.pop() {
+            for path in fs::read_dir(&directory).expect("a directory").map(|entry| entry.expect("an entry").path()) {
+                if path.is_dir() {
+                    open.push(path);
+                } else if directory != packaging {
+                    let path = path.strip_prefix(&packaging).expect("a file below it");
+                    found.push(path.to_str().expect("UTF-8").to_owned());
+                }
             }
         }
         found.sort();
