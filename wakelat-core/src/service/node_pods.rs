@@ -37,7 +37,7 @@ pub struct PodNames {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodePods {
     pods: BTreeMap<String, NodePod>,
-    /// The UIDs of static pods on the node that differ from those of the API server, and the latter.
+    /// The UID of a static pod by the hash of its manifest, which its cgroup has in place of the UID.
     hashes: BTreeMap<String, String>,
     containers: usize,
 }
@@ -161,7 +161,7 @@ struct PodMetadata {
 
 #[derive(Deserialize)]
 struct PodAnnotations {
-    /// The hash of a static pod's manifest, which is its UID on the node. The API server gives the pod another UID.
+    /// The hash of a static pod's manifest.
     #[serde(rename = "kubernetes.io/config.hash")]
     hash: Option<String>,
 }

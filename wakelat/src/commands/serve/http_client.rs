@@ -84,3 +84,8 @@ where
         ended = &mut connection => exchange.await.map_err(|error| ended.err().unwrap_or(error)),
     }
 }
+
+/// Text of a server without control characters, and not too long for a line.
+pub fn printable(text: &str) -> String {
+    text.chars().take(200).map(|each| if each.is_control() { ' ' } else { each }).collect()
+}

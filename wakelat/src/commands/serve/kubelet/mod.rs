@@ -21,7 +21,7 @@ use tokio::{
 use wakelat_core::service::pod_labels::KubeletResult;
 
 use self::request::{Kubelet, KubeletFailure};
-use super::{directory_of, totals::SharedTotals};
+use super::{directory_of, http_client::printable, totals::SharedTotals};
 use crate::{config::KubeletSettings, status::status};
 
 /// Time between two requests.
@@ -127,7 +127,8 @@ impl KubeletMessages {
     }
 
     fn after(&mut self, failure: Option<&KubeletFailure>) -> Option<String> {
-        let why = failure.map(|failure| failure.why.clone());
+        // The reason may quote the answer.
+        let why = failure.map(|failure| printable(&failure.why));
         if why == self.last_failure {
             return None;
         }
@@ -146,6 +147,9 @@ mod tests {
         let mut messages = KubeletMessages::new("a:10250".to_owned());
         let failure = |why: &str| KubeletFailure { result: KubeletResult::Failed, why: why.to_owned() };
         let (down, forbidden) = (failure("down"), failure("forbidden"));
+        let hostile = messages.after(Some(&failure(&"\n".repeat(10_000)))).unwrap();
+        assert!(hostile.len() < 300 && !hostile.contains('\n'), "{hostile}");
+        messages.after(None);
         let all = [None, Some(&down), Some(&down), Some(&forbidden), None, None];
         let shown = all.map(|failure| messages.after(failure).unwrap_or_default());
         let expected = ["", "down; trying again", "", "forbidden; trying again", "answers again", ""];

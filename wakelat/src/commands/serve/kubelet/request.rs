@@ -74,12 +74,12 @@ impl Kubelet {
         headers.insert(header::HOST, header::HeaderValue::try_from(url.authority()).with_context(not_a_host)?);
         headers.insert(header::USER_AGENT, http_client::USER_AGENT);
         headers.insert(header::ACCEPT, header::HeaderValue::from_static("application/json"));
-        let tls = || {
+        let tls = || -> Result<KubeletTls> {
             let config = if settings.insecure { trust::any_certificate()? } else { trust::signed_by(settings.ca())? };
             let name = ServerName::try_from(url.host.clone()).with_context(not_a_host)?;
             Ok(KubeletTls { connector: Arc::new(config).into(), name, token: settings.token().to_owned() })
         };
-        let tls = url.is_https.then(tls).transpose().map_err(|error: anyhow::Error| error)?;
+        let tls = url.is_https.then(tls).transpose()?;
         Ok(Self { addresses, path: url.path.clone(), headers, tls, timeout: TIMEOUT })
     }
 
@@ -126,7 +126,6 @@ impl Kubelet {
 fn bearer(token: &Path) -> io::Result<header::HeaderValue> {
     let mut text = String::new();
     File::open(token)?.take(MAX_TOKEN).read_to_string(&mut text)?;
-    // The error of a header would not show the token, but also not the reason.
     let value = header::HeaderValue::try_from(format!("Bearer {}", text.trim()));
     let mut value = value.map_err(|_| io::Error::other("it has characters that no token has"))?;
     value.set_sensitive(true);

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use super::queue::{Attempt, ExportQueue};
+use super::{
+    super::http_client::printable,
+    queue::{Attempt, ExportQueue},
+};
 use crate::status::status;
 use bytes::Bytes;
 use tokio::{sync::Notify, time::sleep};
@@ -108,11 +111,6 @@ impl Failures {
             _ => Some(pause),
         }
     }
-}
-
-/// Text of a receiver without control characters, and not too long for a line.
-fn printable(text: &str) -> String {
-    text.chars().take(200).map(|each| if each.is_control() { ' ' } else { each }).collect()
 }
 
 #[cfg(test)]
