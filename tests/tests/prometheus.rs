@@ -15,6 +15,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     cgroup::Hierarchy,
+    kubelet::TestKubelet,
     machine, once,
     suite::{self, Skip, TestOutcome},
     wakelat::{Wakelat, command},
@@ -251,21 +252,26 @@ fn selected_labels(text: &str) -> BTreeSet<&str> {
 }
 
 fn rules_dashboard_and_page_name_only_what_the_service_has() -> TestOutcome {
-    /// Labels of the target, those of a cgroup of a container (documented), and that of a test of the rules.
-    const OTHER_LABELS: [&str; 5] = ["job", "instance", "container", "pod", "cluster"];
+    /// Labels of the target, and that of a test of the rules.
+    const OF_TARGET: [&str; 3] = ["job", "instance", "cluster"];
+    /// Labels of a cgroup of a container: documented, and known from the kubelet.
+    const OF_CONTAINER: [&str; 5] = ["container", "pod", "namespace", "pod_name", "container_name"];
     Hierarchy::find()?;
     let port = free_port();
     let (listen, receiver) = (format!("127.0.0.1:{port}"), format!("http://127.0.0.1:{}", free_port()));
-    let wakelat = Wakelat::measuring(command(&["serve", "--listen", &listen, "--otlp", &receiver]));
+    let kubelet = TestKubelet::start();
+    let mut command = command(&["serve", "--listen", &listen, "--otlp", &receiver]);
+    command.args(kubelet.arguments());
+    let wakelat = Wakelat::measuring(command);
     let mut metrics = String::new();
-    until("the service has measured waits", || {
+    until("the service has measured waits and has asked the kubelet", || {
         metrics = get(port, "/metrics", "text/plain").unwrap_or_default();
-        metrics.contains("wakelat_wait_cause_seconds_total{")
+        metrics.contains("wakelat_wait_cause_seconds_total{") && metrics.contains("wakelat_kubelet_pods 0")
     });
     let families = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
     let samples = metrics.lines().filter_map(|line| line.split(['{', ' ']).next());
     let names: BTreeSet<&str> = families.chain(samples).collect();
-    let labels: BTreeSet<&str> = selected_labels(&metrics).into_iter().chain(OTHER_LABELS).collect();
+    let labels: BTreeSet<&str> = selected_labels(&metrics).into_iter().chain(OF_TARGET).chain(OF_CONTAINER).collect();
     let queries: &str = &queries().join("\n");
     // Kernels before 5.12 do not count the programs that they skip.
     let absent = |name: &&str| *name == "wakelat_program_runs_missed_total";
