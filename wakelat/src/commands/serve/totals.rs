@@ -54,6 +54,8 @@ pub struct Totals {
     recent: RecentTotals,
     /// Covers the same time as `series`; `None` before the first second has passed.
     report: Option<Report>,
+    /// When the kernel's tables were last read: together with `report`.
+    read_at: Option<Instant>,
     not_separated: Vec<CountedCause>,
     looked_for_vanished_at_s: u64,
     exports: Option<ExportCounts>,
@@ -73,6 +75,7 @@ impl Totals {
             neighbours: NeighbourTable::default(),
             recent: RecentTotals::new(settings.max_series),
             report: None,
+            read_at: None,
             not_separated: Vec::new(),
             looked_for_vanished_at_s: 0,
             exports: None,
@@ -145,13 +148,16 @@ impl Totals {
         }
         self.recent.covered(report);
         self.report = Some(report.clone());
+        self.read_at = Some(Instant::now());
         (self.metrics, self.document) = Default::default();
     }
 
-    /// How long ago measuring began and was last read: seconds; `None` before the first second has passed.
+    /// How long ago the kernel's tables were last read: seconds; `None` before the first second has passed.
+    ///
+    /// Does not depend on `began` and the length of the report: the programs are loaded between the two, which takes
+    /// many seconds on a busy machine.
     pub fn age_s(&self) -> Option<f64> {
-        let report = self.report.as_ref()?;
-        Some(self.began.elapsed().as_secs_f64() - report.duration_ns as f64 / 1e9)
+        Some(self.read_at?.elapsed().as_secs_f64())
     }
 
     /// Sets what became of the exports to an OTLP receiver.
@@ -206,4 +212,32 @@ fn json(summary: &CountedSummary, report: &Report) -> Bytes {
     let mut out = Vec::new();
     _ = render::counted_json(summary, report, &mut out);
     out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const A_MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn the_time_that_the_programs_took_to_load_is_no_part_of_the_age_of_a_reading() {
+        let mut totals = Totals::new(ServeSettings::default());
+        totals.began -= A_MINUTE;
+        assert_eq!(totals.age_s(), None);
+        totals.covered(&Report::default(), |_| true);
+        assert!(totals.age_s().unwrap() < A_MINUTE.as_secs_f64());
+    }
+
+    #[test]
+    fn a_reading_ages_until_the_next_one() {
+        let mut totals = Totals::new(ServeSettings::default());
+        totals.covered(&Report::default(), |_| true);
+        totals.read_at = totals.read_at.map(|at| at - A_MINUTE);
+        assert!(totals.age_s().unwrap() >= A_MINUTE.as_secs_f64());
+        totals.covered(&Report::default(), |_| true);
+        assert!(totals.age_s().unwrap() < A_MINUTE.as_secs_f64());
+    }
 }
