@@ -6,9 +6,9 @@
 //! tasks are in few octaves.
 
 use crate::{
-    Sample,
+    Class, Sample,
     bucket::{self, PER_OCTAVE, SUB_BITS},
-    direct_table::{Place, TableKey, TableValue},
+    direct_table::{Place, TableValue},
     sample::{COMM_LEN, KIND_SAMPLE},
 };
 
@@ -33,19 +33,20 @@ pub mod part {
     pub const COMM: u32 = 1 << 3;
 }
 
-/// The key of an element. Properties that groups do not differ in are 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable))]
-#[repr(C)]
-pub struct GroupElementKey {
+/// The key of an element: see [`GroupProperties::key`].
+pub type GroupElementKey = [u64; 5];
+
+/// What all waits of an element have in common. Properties that groups do not differ in are 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupProperties {
     /// The CPU on which the waits ended.
     pub cpu: u32,
-    /// Their [`Class`](crate::Class) as a number.
-    pub class: u8,
+    /// The half that programs wrote to: 0 or 1.
+    pub half: u32,
+    /// Their class.
+    pub class: Class,
     /// Their octave of the histogram: [`octave`].
     pub octave: u8,
-    /// No padding: the kernel compares keys byte by byte.
-    pub zero: [u8; 2],
     /// Thread ID.
     pub pid: u32,
     /// Process ID.
@@ -56,14 +57,30 @@ pub struct GroupElementKey {
     pub comm: [u8; COMM_LEN],
 }
 
-impl TableKey<5> for GroupElementKey {
+impl GroupProperties {
+    /// The key: as few words as hold all of them.
     #[inline(always)]
-    fn words(&self) -> [u64; 5] {
-        let name = u128::from_ne_bytes(self.comm);
-        let kind = (self.class as u64) << 8 | self.octave as u64;
-        [kind, (self.tgid as u64) << 32 | self.pid as u64, self.cgroup_id, name as u64, (name >> 64) as u64]
+    pub const fn key(&self) -> GroupElementKey {
+        let class_and_octave = (self.class as u64) << 8 | self.octave as u64;
+        let comm = u128::from_ne_bytes(self.comm);
+        [
+            (self.cpu as u64) << 32 | ((self.half & 1) as u64) << HALF_SHIFT | class_and_octave,
+            (self.tgid as u64) << 32 | self.pid as u64,
+            self.cgroup_id,
+            comm as u64,
+            (comm >> 64) as u64,
+        ]
     }
 }
+
+/// The half of a key.
+#[inline(always)]
+pub const fn half(key: &GroupElementKey) -> u32 {
+    (key[0] >> HALF_SHIFT) as u32 & 1
+}
+
+/// The bit of the first word of a key for the half.
+const HALF_SHIFT: u32 = 31;
 
 /// The waits of an element: exact sum, minimum and maximum, and the number in each bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

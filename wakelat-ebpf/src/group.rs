@@ -5,6 +5,8 @@
 //! none can be made, goes to the histogram of its class: the map is full, or the kernel refuses the lock of a
 //! bucket (`htab_lock_bucket()`, kernel/bpf/hashtab.c).
 
+use core::ptr::null_mut;
+
 use aya_ebpf::{
     Global,
     bindings::BPF_NOEXIST,
@@ -14,7 +16,7 @@ use aya_ebpf::{
 };
 use wakelat_common::{
     Class,
-    group::{DIRECT_ELEMENTS as PLACES, GroupElement, GroupElementKey, octave, part},
+    group::{self, DIRECT_ELEMENTS as PLACES, GroupElement, GroupElementKey, GroupProperties, octave, part},
 };
 
 use crate::{
@@ -51,21 +53,33 @@ pub fn element<T: TaskFields>(half: u32, class: Class, index: usize, task: T) ->
     if parts == 0 {
         return None;
     }
-    let key = GroupElementKey {
+    let properties = GroupProperties {
         // SAFETY: no arguments, no side effects.
         cpu: unsafe { bpf_get_smp_processor_id() },
-        class: class as u8,
+        half,
+        class,
         octave: octave(index),
-        zero: [0; 2],
         pid: if parts & part::PID != 0 { task.pid() } else { 0 },
         tgid: if parts & part::TGID != 0 { task.tgid() } else { 0 },
         cgroup_id: if parts & part::CGROUP != 0 { task.cgroup_id() } else { 0 },
         comm: if parts & part::COMM != 0 { task.comm() } else { [0; _] },
     };
-    if let Some(element) = direct_table::find::<PLACES, _, _, _>(&DIRECT_ELEMENTS, key.cpu, half, &key) {
-        return Some(element);
-    }
-    if half & 1 == 0 { find_or_insert(&GROUPS_0, &key) } else { find_or_insert(&GROUPS_1, &key) }
+    let key = properties.key();
+    let direct = direct_table::find::<PLACES, _, _, _>(&DIRECT_ELEMENTS, properties.cpu, half, &key);
+    direct.or_else(|| {
+        let element = in_hash_map(key[0], key[1], key[2], key[3], key[4]);
+        (!element.is_null()).then_some(element)
+    })
+}
+
+/// The element of the key of these words in the hash map; null if there is no room.
+///
+/// A function of its own, so that the key is on its stack: that of a program is full (512 bytes for all calls together).
+#[inline(never)]
+fn in_hash_map(first: u64, ids: u64, cgroup_id: u64, name: u64, rest_of_name: u64) -> *mut GroupElement {
+    let key = [first, ids, cgroup_id, name, rest_of_name];
+    let groups = if group::half(&key) == 0 { &GROUPS_0 } else { &GROUPS_1 };
+    find_or_insert(groups, &key).unwrap_or(null_mut())
 }
 
 /// The element of `key`, a new one if there is none. No other program inserts it: the key has this CPU.

@@ -62,7 +62,9 @@ pub fn has_stopped() -> bool {
 
 /// Takes another batch of runs for this CPU. If none are left, stops the programs on all CPUs. User space
 /// finds out when it next looks: waking it takes an interrupt on this CPU.
-#[cold]
+///
+/// Not `#[cold]`: that gives it a section of its own, and aya tells functions apart by their offset in their section
+/// (`FunctionLinker::linked_functions`, aya-obj 0.2), so that a program could call the wrong one.
 #[inline(never)]
 fn take_more(runs: *mut CpuRuns, stopped_at: *mut u64) -> bool {
     let Some(left) = RUNS_LEFT.get_ptr_mut(0) else { return false };
