@@ -82,7 +82,9 @@ impl MetricSamples {
         let response = get(socket, "/metrics", "*/*");
         assert_eq!(response.status, 200, "{response:?}");
         let samples = response.body.lines().filter(|line| !line.starts_with('#')).map(|line| {
-            let (name, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no sample: {line}"));
+            // An exemplar may follow.
+            let sample = line.split(" # ").next().unwrap_or(line);
+            let (name, value) = sample.rsplit_once(' ').unwrap_or_else(|| panic!("no sample: {line}"));
             (name.to_owned(), value.parse().unwrap_or_else(|error| panic!("{error}: {line}")))
         });
         Self(samples.collect())

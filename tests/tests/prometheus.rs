@@ -80,7 +80,7 @@ impl Prometheus {
             .arg(format!("--config.file={}", config.display()))
             .arg(format!("--storage.tsdb.path={}", directory.join("data").display()))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-            .args(["--enable-feature=native-histograms", "--log.level=error"])
+            .args(["--enable-feature=native-histograms,exemplar-storage", "--log.level=error"])
             .stdin(Stdio::null())
             .spawn()
             .map_err(|_| Skip::because("needs Prometheus (Debian package prometheus)"))?;
@@ -89,12 +89,18 @@ impl Prometheus {
         Ok(prometheus)
     }
 
+    /// The data of the answer to a request of the API with this expression.
+    fn request(&self, path: &str, expression: &str) -> Option<Value> {
+        let encoded: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let answer = get(self.port, &format!("/api/v1/{path}?query={encoded}"), "*/*")?;
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        Some(answer["data"].clone())
+    }
+
     /// The result of an instant query that selects one series; `None` if there is none.
     fn query(&self, expression: &str) -> Option<Value> {
-        let encoded: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
-        let answer = get(self.port, &format!("/api/v1/query?query={encoded}"), "*/*")?;
-        let answer: Value = serde_json::from_str(&answer).expect("JSON");
-        let mut results = answer["data"]["result"].as_array()?.iter();
+        let answer = self.request("query", expression)?;
+        let mut results = answer["result"].as_array()?.iter();
         let first = results.next().cloned();
         assert!(results.next().is_none(), "{expression} selects several series: {answer}");
         first
@@ -175,6 +181,19 @@ fn the_database_has_what_the_service_has_counted() -> TestOutcome {
             "{estimate}, {bound}"
         );
     }
+    // The exemplar is the longest wait, with its task.
+    let exemplars = prometheus.request("query_exemplars", &format!("wakelat_wait_seconds{labels}"));
+    let exemplars =
+        exemplars.as_ref().and_then(|series| series[0]["exemplars"].as_array()).cloned().unwrap_or_default();
+    let recent_max = value(&counted, &format!("wakelat_wait_recent_max_seconds{labels}"));
+    let is_longest = |one: &&Value| one["value"].as_str().and_then(|text| text.parse().ok()) == Some(recent_max);
+    let longest = exemplars.iter().find(is_longest).unwrap_or_else(|| panic!("no {recent_max} s in {exemplars:?}"));
+    println!("  exemplar: {longest}");
+    let tids = ["wl-ping", "wl-pong"].map(|name| (Value::from(name), Value::from(staged.tid(name).to_string())));
+    let task = (longest["labels"]["comm"].clone(), longest["labels"]["tid"].clone());
+    assert!(tids.contains(&task), "{longest}");
+    let ended_at = longest["timestamp"].as_f64().expect("an instant");
+    assert!(ended_at < last_read && ended_at > value(&counted, "wakelat_start_time_seconds"), "{longest}");
     // As many switches as the service has seen until then, as the sum of what became of them.
     let sum = prometheus.number("sum(wakelat_switch_ins_total)");
     assert_eq!(sum, prometheus.number("wakelat_switch_ins_seen_total"));

@@ -19,7 +19,7 @@ use wakelat_tests::{
     task::Policy,
     wakelat::{AttachCase, Wakelat, command},
     why::{list, number},
-    workload::{BehindHog, PingPong, TimeBounds, Workload, until},
+    workload::{BehindHog, PingPong, TimeBounds, WakeRace, Workload, until},
 };
 
 fn main() {
@@ -29,6 +29,7 @@ fn main() {
         counters_never_decrease_whoever_scrapes,
         cgroups_beyond_the_limit_are_one_series,
         a_neighbour_has_the_time_that_others_waited_for_it,
+        each_preemption_is_counted_by_who_preempted,
         requests_that_are_wrong_or_too_long_get_an_error,
         clients_that_send_nothing_do_not_lock_out_a_scraper,
         a_signal_ends_the_service_and_leaves_nothing,
@@ -124,7 +125,8 @@ fn every_figure_is_the_same_in_both_formats_and_in_json(attach: AttachCase) -> T
         let responses = [("/metrics", open), ("/metrics", "text/plain"), ("/report.json", "")];
         let [openmetrics, prometheus, json] = responses.map(|(path, accept)| get(&service.socket, path, accept));
         let samples = |text: &str| -> Vec<String> {
-            text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+            let without_exemplar = |line: &str| line.split(" # ").next().unwrap_or(line).to_owned();
+            text.lines().filter(|line| !line.starts_with('#')).map(without_exemplar).collect()
         };
         let is_same = samples(&openmetrics.body) == samples(&prometheus.body);
         let document: Value = serde_json::from_str(&json.body).expect("JSON");
@@ -233,6 +235,36 @@ fn a_neighbour_has_the_time_that_others_waited_for_it(attach: AttachCase) -> Tes
     let least_ns = TimeBounds::any(59, &performance.reported.took["wl-hog"]).least_ns;
     assert!((found_ns + hidden_ns + stolen_ns) * 100 >= least_ns * 95, "{found_ns} of {least_ns} ns: {metrics:?}");
     assert!(found_ns <= others_ns, "{metrics:?}");
+    service.end();
+    Ok(())
+}
+
+fn each_preemption_is_counted_by_who_preempted(attach: AttachCase) -> TestOutcome {
+    let hierarchy = Hierarchy::find()?;
+    let group = hierarchy.group("preempted");
+    let cpus = [machine::cpus()[0], machine::one_cpu()];
+    let race = WakeRace { rounds: 4_000, cpus, preemptor: true, sleep_after_ns: 1_000_000 };
+    let mut staged = Workload::WakeRace(race).stage();
+    let tid = staged.tid("wl-wakee");
+    group.add_process(tid);
+    let service = Service::start(attach, &[]);
+    let performance = staged.perform();
+    let metrics = service.scrape();
+    let cgroup = format!("{{cgroup=\"/{}\"", group.path().file_name().expect("a name").display());
+    let [by_higher, by_own] = ["higher", "own_group"]
+        .map(|by| metrics.value(&format!("wakelat_preemptions_total{cgroup},by=\"{by}\"}}")) as u64);
+    let counted = metrics.sum("wakelat_preemptions_total", &cgroup) as u64;
+    let by_kernel = performance.task_stats[&tid].involuntary;
+    // Waits that are not in the series of any cgroup.
+    let result = |name: &str| metrics.value(&format!("wakelat_switch_ins_total{{result=\"{name}\"}}")) as u64;
+    let elsewhere = ["unknown_start", "after_unseen", "not_timed", "invalid"].map(result).iter().sum::<u64>()
+        + metrics.value("wakelat_unseen_waits_total") as u64;
+    println!("\n  {by_higher} by a higher class, {counted} in all, {by_kernel} by the kernel; elsewhere {elsewhere}");
+    assert!(counted <= by_kernel && by_kernel <= counted + elsewhere, "{metrics:?}");
+    // The preemptor is a real-time task, and the group has no other task.
+    assert!(by_higher > 0 && by_own == 0, "{metrics:?}");
+    let of_class = metrics.value("wakelat_class_wait_seconds_count{class=\"preempted\"}");
+    assert_eq!(metrics.sum("wakelat_preemptions_total", ""), of_class, "{metrics:?}");
     service.end();
     Ok(())
 }

@@ -4,7 +4,7 @@
 use crate::{
     bucket,
     direct_table::{Place, TableKey, TableValue},
-    wait_division::{CAUSE_SLOTS, DividedCause, GroupWords},
+    wait_division::{CAUSE_SLOTS, DIVIDED_CAUSES, DividedCause, GroupWords},
 };
 
 /// log2 of the number of exact buckets ([`bucket`]) in one of [`GroupSums::buckets`].
@@ -128,6 +128,32 @@ impl TableValue for PairSum {
     }
 }
 
+/// Index in [`GroupSums::preempted`] for preemption by a task of the same group. [`DividedCause::Task`] stands for one of
+/// another group.
+pub const BY_OWN_GROUP: u32 = DIVIDED_CAUSES as u32;
+
+/// Index in [`GroupSums::preempted`] for waits that are not divided, because there was no room for their group.
+pub const BY_UNTRACKED: u32 = BY_OWN_GROUP + 1;
+
+const _: () = assert!((BY_UNTRACKED as usize) < CAUSE_SLOTS);
+
+/// The task of a wait, and when the wait ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct LongestWait {
+    /// When the wait ended: ns of CLOCK_MONOTONIC; 0 for no wait.
+    pub at_ns: u64,
+    /// Thread ID.
+    pub pid: u64,
+    /// The name of the task.
+    pub comm: [u64; 2],
+}
+
+impl LongestWait {
+    /// No wait.
+    pub const NONE: Self = Self { at_ns: 0, pid: 0, comm: [0; 2] };
+}
+
 /// The waits of one group on one CPU: their distribution, and the time of each cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -138,15 +164,20 @@ pub struct GroupSums {
     pub sum_ns: u64,
     /// The longest: ns.
     pub max_ns: u64,
+    /// The task that waited [`Self::max_ns`]; of equally long waits the last one.
+    pub longest: LongestWait,
     /// Pairs of groups for which there was no room.
     pub pairs_lost: u64,
     /// Indexed by [`DividedCause`]. They add up to `sum_ns`.
     pub causes: [PairSum; CAUSE_SLOTS],
+    /// The number of waits of preempted tasks, by their first cause: a [`DividedCause`], [`BY_OWN_GROUP`] or
+    /// [`BY_UNTRACKED`].
+    pub preempted: [u64; CAUSE_SLOTS],
     /// Number of waits in each [`coarse_bucket`].
     pub buckets: [u64; COARSE_BUCKETS],
 }
 
-const _: () = assert!(size_of::<GroupSums>() == 32 + 24 * CAUSE_SLOTS + 8 * COARSE_BUCKETS);
+const _: () = assert!(size_of::<GroupSums>() == 64 + 32 * CAUSE_SLOTS + 8 * COARSE_BUCKETS);
 const _: () = assert!(size_of::<PairKey>() == 40 && size_of::<GroupSumsKey>() == 24);
 
 impl TableValue for GroupSums {
@@ -174,8 +205,10 @@ impl GroupSums {
         count: 0,
         sum_ns: 0,
         max_ns: 0,
+        longest: LongestWait::NONE,
         pairs_lost: 0,
         causes: [PairSum::EMPTY; CAUSE_SLOTS],
+        preempted: [0; CAUSE_SLOTS],
         buckets: [0; COARSE_BUCKETS],
     };
 
@@ -188,6 +221,18 @@ impl GroupSums {
             self.max_ns = latency_ns;
         }
         self.buckets[coarse_bucket(latency_ns) & (COARSE_BUCKETS - 1)] += 1;
+    }
+
+    /// Whether no wait is longer than one of `latency_ns` that has been counted.
+    #[inline(always)]
+    pub const fn is_longest(&self, latency_ns: u64) -> bool {
+        latency_ns >= self.max_ns
+    }
+
+    /// The wait that was counted last is one of a preempted task, with this first cause: an index of [`Self::preempted`].
+    #[inline(always)]
+    pub const fn count_preemption(&mut self, by: u32) {
+        self.preempted[by as usize & (CAUSE_SLOTS - 1)] += 1;
     }
 
     /// Adds a part, which is not 0, of the wait that was counted last, by the number of its cause.

@@ -173,6 +173,8 @@ pub struct SliceRing {
     /// The length of the wait that this switch ends: ns; [`NO_WAIT`] if there is none that counts. The program writes it
     /// here and reads it again, so that the verifier forgets the ways that led there.
     pub ended_ns: u64,
+    /// 1 if that wait is one of a preempted task, otherwise 0.
+    pub is_preempted: u64,
     /// Always 0, which only the compiler and the verifier do not know: see [`forget`].
     zero: u64,
     slices: [RunnerSlice; SLICES],
@@ -206,8 +208,13 @@ impl Default for SliceRing {
 
 impl SliceRing {
     /// A CPU of which nothing is known.
-    pub const EMPTY: Self =
-        Self { pushed: 0, ended_ns: NO_WAIT, zero: 0, slices: [RunnerSlice::idle(QueueInstant::ZERO); SLICES] };
+    pub const EMPTY: Self = Self {
+        pushed: 0,
+        ended_ns: NO_WAIT,
+        is_preempted: 0,
+        zero: 0,
+        slices: [RunnerSlice::idle(QueueInstant::ZERO); SLICES],
+    };
 
     /// A switch: what ran until now is complete. `unseen`: there were switches since the last one that was seen, so that
     /// it is not known what ran.
@@ -235,8 +242,10 @@ impl SliceRing {
     ///
     /// A throttled group is taken to have been throttled first, and to have waited its turn afterwards: whatever ran
     /// while it was throttled is no cause.
+    ///
+    /// Returns the first cause, with the group of the task that ran: for a preempted task, who preempted it.
     #[inline(always)]
-    pub fn divide(&self, wait: EndingWait, sink: &mut impl DivisionSink) {
+    pub fn divide(&self, wait: EndingWait, sink: &mut impl DivisionSink) -> (u32, GroupWords) {
         let queued_ns = min(wait.queued_ns, wait.latency_ns);
         let throttled_ns = min(wait.throttled_ns, queued_ns);
         add(sink, DividedCause::OtherQueue, wait.latency_ns - queued_ns);
@@ -262,6 +271,18 @@ impl SliceRing {
         add(sink, DividedCause::Stolen, stolen_ns);
         add(sink, DividedCause::Interrupt, irq_ns);
         add(sink, DividedCause::BeforeHistory, rest_ns);
+        // The slice in which the wait began; a wait of 0 ns began in the last one.
+        let first = &self.slices[at.wrapping_sub((at == self.pushed) as u64) as usize & (SLICES - 1)];
+        let cause = if queued_ns < wait.latency_ns {
+            DividedCause::OtherQueue as u32
+        } else if throttled_ns != 0 {
+            DividedCause::Throttled as u32
+        } else if rest_ns != 0 || self.pushed == 0 {
+            DividedCause::BeforeHistory as u32
+        } else {
+            first.cause(rank, self.zero)
+        };
+        (cause, first.group)
     }
 }
 

@@ -50,7 +50,7 @@ pub trait SwitchHooks<T: QueuedTask> {
     fn switch_out(&mut self, prev: T, pid: u32, leaving: PrevState);
 
     /// The wait of `next` is measured and aggregated.
-    fn measured(&mut self, next: T, pid: u32, latency_ns: u64);
+    fn measured(&mut self, class: Class, latency_ns: u64);
 
     /// Called last, in every case.
     fn end(&mut self, next: T, pid: u32);
@@ -67,7 +67,7 @@ impl<T: QueuedTask> SwitchHooks<T> for NoHooks {
     fn switch_out(&mut self, _: T, _: u32, _: PrevState) {}
 
     #[inline(always)]
-    fn measured(&mut self, _: T, _: u32, _: u64) {}
+    fn measured(&mut self, _: Class, _: u64) {}
 
     #[inline(always)]
     fn end(&mut self, _: T, _: u32) {}
@@ -203,7 +203,7 @@ fn switch_in<T: QueuedTask>(
     if !filter::wants_cpu(|| unsafe { bpf_get_smp_processor_id() }) {
         return state.add(SwitchCounter::Filtered, 1);
     }
-    deliver(state, prev, next, class, latency_ns, |latency_ns| hooks.measured(next, pid, latency_ns));
+    deliver(state, prev, next, class, latency_ns, || hooks.measured(class, latency_ns));
 }
 
 /// What the kernel has of a wait that ends.
@@ -272,7 +272,7 @@ fn deliver<T: QueuedTask>(
     next: T,
     class: Class,
     latency_ns: u64,
-    measured: impl FnOnce(u64),
+    measured: impl FnOnce(),
 ) {
     if !wants(class) {
         return state.add(SwitchCounter::OtherClass, 1);
@@ -296,7 +296,7 @@ fn deliver<T: QueuedTask>(
         wait_record::sample_on(cpu, wait, prev, next)
     };
     if AGGREGATE.load() != 0 {
-        measured(latency_ns);
+        measured();
         // SAFETY: no arguments, no side effects.
         histogram::record(class, latency_ns, next, || sample(unsafe { bpf_get_smp_processor_id() }));
         return state.add(SwitchCounter::Measured, 1);

@@ -5,20 +5,21 @@ use aya_ebpf::{
     Global,
     bindings::{BPF_ANY, BPF_F_MMAPABLE},
     btf_maps::{Array, HashMap, PerCpuArray},
-    helpers::bpf_get_smp_processor_id,
+    helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
     macros::btf_map,
 };
 use wakelat_common::{
+    Class,
     cause_sums::{
-        DIRECT_GROUPS as GROUP_PLACES, DIRECT_PAIRS as PAIR_PLACES, GroupSums, GroupSumsKey, MAX_GROUP_SUMS,
-        MAX_PAIR_SUMS, PairKey, PairSum,
+        BY_OWN_GROUP, BY_UNTRACKED, DIRECT_GROUPS as GROUP_PLACES, DIRECT_PAIRS as PAIR_PLACES, GroupSums,
+        GroupSumsKey, LongestWait, MAX_GROUP_SUMS, MAX_PAIR_SUMS, PairKey, PairSum,
     },
     pending_wait::PrevState,
     queue_clock::TaskTag,
     wait_context::Throttling,
     wait_division::{
-        DivisionSink, EndingWait, GroupWords, NO_WAIT, QueueInstant, RunnerSlice, SliceRing, ThrottledClock, has_group,
-        rank,
+        DividedCause, DivisionSink, EndingWait, GroupWords, NO_WAIT, QueueInstant, RunnerSlice, SliceRing,
+        ThrottledClock, has_group, rank,
     },
 };
 
@@ -94,7 +95,7 @@ impl<T: QueuedTask> SwitchHooks<T> for CauseHooks {
     fn begin(&mut self, unseen: bool, period: u8) {
         self.period = period;
         self.ring.end_slice(self.now, unseen);
-        self.set_ended(NO_WAIT);
+        self.set_ended(NO_WAIT, false);
     }
 
     /// Notes the clock of a task that may be throttled.
@@ -117,8 +118,8 @@ impl<T: QueuedTask> SwitchHooks<T> for CauseHooks {
     }
 
     #[inline(always)]
-    fn measured(&mut self, _: T, _: u32, latency_ns: u64) {
-        self.set_ended(latency_ns);
+    fn measured(&mut self, class: Class, latency_ns: u64) {
+        self.set_ended(latency_ns, matches!(class, Class::Preempted));
     }
 
     /// Divides the wait that has ended, if one has. Here and not where it is measured: all ways through the program meet
@@ -141,9 +142,19 @@ impl<T: QueuedTask> SwitchHooks<T> for CauseHooks {
 
 impl CauseHooks {
     #[inline(always)]
-    fn set_ended(&mut self, latency_ns: u64) {
-        // SAFETY: a word of this CPU's entry, written in one access.
-        unsafe { (&raw mut self.ring.ended_ns).write_volatile(latency_ns) };
+    fn set_ended(&mut self, latency_ns: u64, is_preempted: bool) {
+        // SAFETY: words of this CPU's entry, each written in one access.
+        unsafe {
+            (&raw mut self.ring.ended_ns).write_volatile(latency_ns);
+            (&raw mut self.ring.is_preempted).write_volatile(is_preempted.into());
+        }
+    }
+
+    /// Whether the wait that has ended is one of a preempted task.
+    #[inline(always)]
+    fn is_preempted(&self) -> bool {
+        // SAFETY: a word of this CPU's entry, read in one access.
+        unsafe { (&raw const self.ring.is_preempted).read_volatile() != 0 }
     }
 
     /// Divides a wait of `next`, and adds its parts.
@@ -151,7 +162,7 @@ impl CauseHooks {
     fn divide<T: QueuedTask>(&mut self, next: T, pid: u32, latency_ns: u64) {
         let (half, waiting) = (window::half(), group(next));
         let key = GroupSumsKey { cpu: self.cpu, half, waiting };
-        let Some(sums) = sums_of(key) else { return count_undivided(half, latency_ns) };
+        let Some(sums) = sums_of(key) else { return self.count_undivided(half, next, pid, latency_ns) };
         // SAFETY: the element is written only by this CPU, with interrupts off. User space removes it only when no
         // program writes to its half.
         let sums = unsafe { &mut *sums };
@@ -162,7 +173,26 @@ impl CauseHooks {
             throttled_ns: throttled_ns(next, pid, self.cpu, self.period),
             rank: rank(next.prio(), next.policy()),
         };
-        self.ring.divide(wait, &mut CauseSink { sums, key });
+        let (first, group) = self.ring.divide(wait, &mut CauseSink { sums: &mut *sums, key });
+        if self.is_preempted() {
+            let by_own = first == DividedCause::Task as u32 && group == waiting;
+            sums.count_preemption(if by_own { BY_OWN_GROUP } else { first });
+        }
+        // Last: the verifier follows what comes after a branch once for each way through it.
+        note_longest(sums, next, pid, latency_ns);
+    }
+
+    /// Counts a wait of a group without an element, which is not divided.
+    #[inline(always)]
+    fn count_undivided<T: QueuedTask>(&self, half: u32, next: T, pid: u32, latency_ns: u64) {
+        let Some(sums) = OTHER_GROUPS.get_ptr_mut(half) else { return };
+        // SAFETY: this CPU's own entry, written with interrupts off.
+        let sums = unsafe { &mut *sums };
+        sums.begin_wait(latency_ns);
+        if self.is_preempted() {
+            sums.count_preemption(BY_UNTRACKED);
+        }
+        note_longest(sums, next, pid, latency_ns);
     }
 }
 
@@ -198,12 +228,15 @@ fn sums_of(key: GroupSumsKey) -> Option<*mut GroupSums> {
     GROUP_SUMS.get_ptr_mut(key)
 }
 
-/// Counts a wait of a group without an element, which is not divided.
+/// Keeps the task of a wait that has been counted, if it is the longest. Most waits are not, so that the task's name and
+/// the time are rarely read.
 #[inline(always)]
-fn count_undivided(half: u32, latency_ns: u64) {
-    let Some(sums) = OTHER_GROUPS.get_ptr_mut(half) else { return };
-    // SAFETY: this CPU's own entry, written with interrupts off.
-    unsafe { (*sums).begin_wait(latency_ns) };
+fn note_longest<T: QueuedTask>(sums: &mut GroupSums, task: T, pid: u32, latency_ns: u64) {
+    if sums.is_longest(latency_ns) {
+        // SAFETY: no arguments, no side effects.
+        let at_ns = unsafe { bpf_ktime_get_ns() };
+        sums.longest = LongestWait { at_ns, pid: pid.into(), comm: task.name_words() };
+    }
 }
 
 /// Adds the parts of a wait.

@@ -246,3 +246,36 @@ proptest! {
         prop_assert!(found <= exact && exact - found <= (stolen_ns >> 16) + 1, "{} {}", found, exact);
     }
 }
+
+/// The first cause of a wait that ends now.
+fn first_cause(ring: &SliceRing, wait: EndingWait, end_ns: u64) -> (DividedCause, GroupWords) {
+    let mut ring = *ring;
+    ring.end_slice(at(end_ns), false);
+    let (cause, group) = ring.divide(wait, &mut Parts::default());
+    (DividedCause::ALL[cause as usize], group)
+}
+
+#[test]
+fn the_first_cause_is_what_ran_when_the_wait_began() {
+    let ring = ring(&[runs(100, A), kernel_thread(200, B), runs(300, A), runs(400, B)]);
+    let first = |latency_ns| first_cause(&ring, wait(latency_ns), 500);
+    assert_eq!(first(100), (DividedCause::Task, B));
+    assert_eq!(first(200), (DividedCause::Task, A));
+    assert_eq!(first(300), (DividedCause::KernelThread, B));
+    // A wait of 0 ns.
+    assert_eq!(first(0), (DividedCause::Task, B));
+    // It began before the first switch that is kept.
+    assert_eq!(first(500).0, DividedCause::BeforeHistory);
+    assert_eq!(first_cause(&SliceRing::EMPTY, wait(0), 500).0, DividedCause::BeforeHistory);
+}
+
+#[test]
+fn the_first_cause_of_a_migrated_or_throttled_task_is_not_what_ran() {
+    let ring = ring(&[runs(100, A), runs(300, B)]);
+    let migrated = EndingWait { queued_ns: 50, ..wait(200) };
+    assert_eq!(first_cause(&ring, migrated, 400).0, DividedCause::OtherQueue);
+    let throttled = EndingWait { throttled_ns: 10, ..wait(200) };
+    assert_eq!(first_cause(&ring, throttled, 400).0, DividedCause::Throttled);
+    let outranked = EndingWait { rank: rank(120, 5), ..wait(200) };
+    assert_eq!(first_cause(&ring, outranked, 400).0, DividedCause::Higher);
+}

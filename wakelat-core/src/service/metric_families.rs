@@ -8,6 +8,7 @@ use std::{borrow::Cow, rc::Rc};
 use super::{
     cgroup_labels::{Labels, labels},
     constant_labels::ConstantLabels,
+    exemplar::WaitExemplar,
     export_counts::ExportCounts,
     neighbours::NeighbourTable,
     pod_labels::PodLabelTable,
@@ -89,8 +90,8 @@ pub struct FamilyMetric<'a> {
 pub enum MetricValue<'a> {
     /// Of a counter or a gauge.
     Number(MetricNumber),
-    /// Of a histogram.
-    Histogram(&'a GroupTotal),
+    /// Of a histogram: the waits, and one that stands for them.
+    Histogram(&'a GroupTotal, Option<WaitExemplar>),
     /// Of a summary.
     Summary {
         /// Number of values.
@@ -212,7 +213,7 @@ fn waits<'a>(snapshot: &MetricsSnapshot<'a>, families: &mut Families<'a>) {
         labels: Rc::clone(labels),
         label: None,
         series: series.number(),
-        value: MetricValue::Histogram(series.total()),
+        value: MetricValue::Histogram(series.total(), WaitExemplar::of(series, snapshot.report, snapshot.now_s)),
     });
     families.add(
         "wakelat_wait_seconds",
@@ -234,6 +235,19 @@ fn waits<'a>(snapshot: &MetricsSnapshot<'a>, families: &mut Families<'a>) {
         "Time in waits, by cause; the causes of a cgroup add up to the sum of its waits.",
         causes.collect(),
     );
+    let preemptions = all.iter().flat_map(|(labels, series)| {
+        series.total().preemptions().map(move |(by, count)| FamilyMetric {
+            series: series.number(),
+            ..FamilyMetric::number(labels, Some(("by", by.name())), MetricNumber::Count(count))
+        })
+    });
+    families.add(
+        "wakelat_preemptions",
+        FamilyKind::Counter,
+        MetricUnit::Number("preemption"),
+        "Waits of preempted tasks, by what ran first instead.",
+        preemptions.collect(),
+    );
     let behind = snapshot.neighbours.series().map(|pair| {
         let running = ("running", Cow::Owned(pair.running.to_owned()));
         let labels = Rc::new(labels(pair.waiting).into_iter().chain([running]).collect());
@@ -247,7 +261,8 @@ fn waits<'a>(snapshot: &MetricsSnapshot<'a>, families: &mut Families<'a>) {
         behind.collect(),
     );
     let maxima = all.iter().map(|(labels, series)| {
-        FamilyMetric::number(labels, None, MetricNumber::Ns(series.recent_max_ns(snapshot.now_s).into()))
+        let max_ns = series.recent_longest(snapshot.now_s).map_or(0, |longest| longest.latency_ns);
+        FamilyMetric::number(labels, None, MetricNumber::Ns(max_ns.into()))
     });
     families.add(
         "wakelat_wait_recent_max_seconds",

@@ -4,6 +4,7 @@
 use prost::Message;
 
 use super::{
+    exemplar::WaitExemplar,
     exponential::{ExponentialBuckets, SCHEMA, ZERO_NS},
     metric_families::{
         FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricUnit, MetricValue, MetricsSnapshot,
@@ -59,25 +60,47 @@ fn metric_message(
         MetricValue::Summary { count, sum_ns } => {
             message.summary = Some(proto::SummaryMessage { count: *count, sum: seconds(*sum_ns) });
         }
-        MetricValue::Histogram(total) => message.histogram = Some(histogram_message(total)),
+        MetricValue::Histogram(total, exemplar) => {
+            message.histogram = Some(histogram_message(total, exemplar.as_ref()));
+        }
     }
     message
 }
 
-fn histogram_message(total: &GroupTotal) -> proto::HistogramMessage {
-    let bucket = |(last_ns, count): (u64, u64)| proto::BucketMessage { count, upper: seconds(last_ns.into()) };
-    let infinite = proto::BucketMessage { count: total.waits, upper: f64::INFINITY };
+/// Prometheus takes the exemplars of the classic buckets also for the native histogram.
+fn histogram_message(total: &GroupTotal, exemplar: Option<&WaitExemplar>) -> proto::HistogramMessage {
+    let mut exemplar = exemplar;
+    let bucket = |(last_ns, count): (u64, u64)| {
+        let own = exemplar.take_if(|exemplar| exemplar.latency_ns <= last_ns);
+        let upper = if last_ns == u64::MAX { f64::INFINITY } else { seconds(last_ns.into()) };
+        proto::BucketMessage { count, upper, exemplar: own.map(exemplar_message) }
+    };
+    let buckets = classic_buckets(total).chain([(u64::MAX, total.waits)]).map(bucket).collect();
     let exponential = ExponentialBuckets::of(total);
     let (spans, deltas) = spans(&exponential);
     proto::HistogramMessage {
         count: total.waits,
         sum: seconds(total.sum_ns),
-        buckets: classic_buckets(total).map(bucket).chain([infinite]).collect(),
+        buckets,
         schema: SCHEMA,
         zero_threshold: seconds(ZERO_NS.into()),
         zero_count: exponential.zero,
         spans,
         deltas,
+    }
+}
+
+fn exemplar_message(exemplar: &WaitExemplar) -> proto::ExemplarMessage {
+    /// Nanoseconds of a second.
+    const SECOND: u64 = 1_000_000_000;
+    let WaitExemplar { latency_ns, at_unix_ns, labels } = exemplar;
+    proto::ExemplarMessage {
+        labels: labels.iter().map(|(name, value)| proto::LabelMessage::new(name, value)).collect(),
+        value: seconds((*latency_ns).into()),
+        timestamp: Some(proto::TimestampMessage {
+            seconds: (at_unix_ns / SECOND) as i64,
+            nanos: (at_unix_ns % SECOND) as i32,
+        }),
     }
 }
 
@@ -161,6 +184,27 @@ mod proto {
         pub count: u64,
         #[prost(double, tag = "2")]
         pub upper: f64,
+        #[prost(message, optional, tag = "3")]
+        pub exemplar: Option<ExemplarMessage>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct ExemplarMessage {
+        #[prost(message, repeated, tag = "1")]
+        pub labels: Vec<LabelMessage>,
+        #[prost(double, tag = "2")]
+        pub value: f64,
+        #[prost(message, optional, tag = "3")]
+        pub timestamp: Option<TimestampMessage>,
+    }
+
+    /// `google.protobuf.Timestamp`.
+    #[derive(Clone, Copy, PartialEq, prost::Message)]
+    pub struct TimestampMessage {
+        #[prost(int64, tag = "1")]
+        pub seconds: i64,
+        #[prost(int32, tag = "2")]
+        pub nanos: i32,
     }
 
     #[derive(Clone, Copy, PartialEq, prost::Message)]
@@ -262,5 +306,10 @@ mod tests {
         assert_eq!((histogram.count, histogram.sum), (2, 0.010_09));
         assert_eq!(histogram.buckets.last().map(|bucket| bucket.count), Some(2));
         assert_eq!(histogram.deltas.len(), 2);
+        let exemplars: Vec<_> =
+            histogram.buckets.iter().filter_map(|bucket| Some((bucket.upper, bucket.exemplar.as_ref()?))).collect();
+        let [(upper, exemplar)] = exemplars[..] else { panic!("{exemplars:?}") };
+        assert!(exemplar.value <= upper && 4.0 * exemplar.value > upper, "{exemplar:?} {upper}");
+        assert_eq!(exemplar.timestamp, Some(proto::TimestampMessage { seconds: 1, nanos: 500 }));
     }
 }

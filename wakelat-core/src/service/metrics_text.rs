@@ -6,6 +6,7 @@ use std::fmt::{self, Display, Write as _};
 
 use super::{
     constant_labels::escaped,
+    exemplar::WaitExemplar,
     metric_families::{
         FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricUnit, MetricValue, MetricsSnapshot,
         classic_buckets, families,
@@ -50,6 +51,18 @@ impl Display for MetricNumber {
     }
 }
 
+/// What follows the value of a bucket in OpenMetrics: nothing, or the exemplar.
+struct OptionalExemplar<'a>(Option<&'a WaitExemplar>);
+
+impl Display for OptionalExemplar<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(WaitExemplar { latency_ns, at_unix_ns, labels }) = self.0 else { return Ok(()) };
+        let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+        let [value, at] = [*latency_ns, *at_unix_ns].map(|ns| Seconds(ns.into()));
+        write!(f, " # {{{}}} {value} {at}", labels.join(","))
+    }
+}
+
 /// Text that grows by families.
 struct MetricsText {
     out: String,
@@ -83,12 +96,15 @@ impl MetricsText {
         match &metric.value {
             MetricValue::Number(number) => self.sample(name, suffix, &labels, number),
             MetricValue::Summary { count, sum_ns } => self.count_and_sum(name, &labels, *count, *sum_ns),
-            MetricValue::Histogram(total) => {
+            MetricValue::Histogram(total, exemplar) => {
+                let mut exemplar = exemplar.as_ref().filter(|_| self.format == TextFormat::OpenMetrics);
                 for (last_ns, count) in classic_buckets(total) {
                     let le = format!("{labels},le=\"{}\"", Seconds(u128::from(last_ns)));
-                    self.sample(name, "_bucket", &le, count);
+                    let own = exemplar.take_if(|exemplar| exemplar.latency_ns <= last_ns);
+                    self.sample(name, "_bucket", &le, format_args!("{count}{}", OptionalExemplar(own)));
                 }
-                self.sample(name, "_bucket", &format!("{labels},le=\"+Inf\""), total.waits);
+                let all = format_args!("{}{}", total.waits, OptionalExemplar(exemplar));
+                self.sample(name, "_bucket", &format!("{labels},le=\"+Inf\""), all);
                 self.count_and_sum(name, &labels, total.waits, total.sum_ns);
             }
         }
@@ -114,7 +130,10 @@ impl MetricsText {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::{constant_labels::ConstantLabels, metric_families::testing::with_example};
+    use crate::{
+        service::{constant_labels::ConstantLabels, metric_families::testing::with_example},
+        wait::Comm,
+    };
 
     fn text(format: TextFormat) -> String {
         text_with(format, &ConstantLabels::default())
@@ -142,14 +161,28 @@ mod tests {
     }
 
     #[test]
-    fn the_older_format_has_the_same_samples() {
+    fn the_older_format_has_the_same_samples_without_exemplars() {
+        let without_exemplar = |line: &str| line.split(" # ").next().unwrap_or(line).to_owned();
         let samples = |format| -> Vec<String> {
-            text(format).lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+            text(format).lines().filter(|line| !line.starts_with('#')).map(without_exemplar).collect()
         };
         assert_eq!(samples(TextFormat::Prometheus), samples(TextFormat::OpenMetrics));
         let prometheus = text(TextFormat::Prometheus);
+        assert!(!prometheus.contains(" # ") && text(TextFormat::OpenMetrics).contains(" # "), "{prometheus}");
         assert!(prometheus.contains("# TYPE wakelat_wait_cause_seconds_total counter\n"), "{prometheus}");
         assert!(!prometheus.contains("# EOF") && !prometheus.contains("# UNIT"), "{prometheus}");
+    }
+
+    #[test]
+    fn an_exemplar_cannot_end_its_label() {
+        let exemplar = WaitExemplar {
+            latency_ns: 1_500_000_000,
+            at_unix_ns: 2_000_000_001,
+            labels: vec![("comm", Comm::new(b"\"}\\\n #\xff").to_string().into())],
+        };
+        let expected = r##" # {comm="\"}\\\\\\n #\\xff"} 1.500000000 2.000000001"##;
+        assert_eq!(OptionalExemplar(Some(&exemplar)).to_string(), expected);
+        assert_eq!(OptionalExemplar(None).to_string(), "");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 pub mod accept;
 mod cgroup_labels;
 pub mod constant_labels;
+mod exemplar;
 pub mod exponential;
 pub mod export_counts;
 pub mod metric_families;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::why::counted::{
-    CauseGroups, CauseTime, GroupTotal,
+    CauseGroups, CauseTime, GroupTotal, LongestGroupWait,
     summary::{CauseShares, CountedCause, CountedSummary, GroupCauses, PairCauses},
 };
 
@@ -32,10 +32,10 @@ pub(super) fn can_have_series(name: &str) -> bool {
 /// Length of a slot of [`SlidingMaximum`]: seconds.
 const SLOT_S: u64 = 10;
 
-/// The maximum of the last 60 to 70 seconds. It does not depend on who reads it, and how often.
+/// The longest wait of the last 60 to 70 seconds. It does not depend on who reads it, and how often.
 #[derive(Clone, Copy, Debug, Default)]
 struct SlidingMaximum {
-    slots: [u64; 7],
+    slots: [Option<LongestGroupWait>; 7],
     /// The number of the newest slot since the start of time.
     newest: u64,
 }
@@ -45,20 +45,20 @@ impl SlidingMaximum {
         let newest = self.newest.max(now_s / SLOT_S);
         let slots = self.slots.len() as u64;
         for slot in (self.newest + 1..=newest).rev().take(self.slots.len()) {
-            self.slots[(slot % slots) as usize] = 0;
+            self.slots[(slot % slots) as usize] = None;
         }
         self.newest = newest;
     }
 
-    fn record(&mut self, value: u64, now_s: u64) {
+    fn record(&mut self, wait: Option<LongestGroupWait>, now_s: u64) {
         self.advance(now_s);
         let slot = &mut self.slots[(self.newest % 7) as usize];
-        *slot = value.max(*slot);
+        *slot = LongestGroupWait::longer(*slot, wait);
     }
 
-    fn at(mut self, now_s: u64) -> u64 {
+    fn at(mut self, now_s: u64) -> Option<LongestGroupWait> {
         self.advance(now_s);
-        self.slots.into_iter().max().unwrap_or(0)
+        self.slots.into_iter().fold(None, LongestGroupWait::longer)
     }
 }
 
@@ -76,7 +76,7 @@ impl WaitSeries {
     fn add(&mut self, total: &GroupTotal, causes: &CauseShares, now_s: u64) {
         self.total.merge(total);
         causes.iter().for_each(|(cause, time)| self.causes[*cause as usize].merge(time));
-        self.maximum.record(total.max_ns, now_s);
+        self.maximum.record(total.longest, now_s);
         self.last_wait_s = now_s;
     }
 
@@ -96,8 +96,8 @@ impl WaitSeries {
         CountedCause::ALL.into_iter().zip(self.causes).filter(|(_, time)| time.ns > 0)
     }
 
-    /// The longest wait that ended in the 60 to 70 seconds before `now_s`: ns; 0 for none.
-    pub fn recent_max_ns(&self, now_s: u64) -> u64 {
+    /// The longest wait that ended in the 60 to 70 seconds before `now_s`.
+    pub fn recent_longest(&self, now_s: u64) -> Option<LongestGroupWait> {
         self.maximum.at(now_s)
     }
 
@@ -366,10 +366,15 @@ mod tests {
 
     #[test]
     fn a_maximum_lasts_for_a_minute() {
+        let wait = |latency_ns, at_ns| LongestGroupWait { latency_ns, at_ns, ..LongestGroupWait::default() };
         let mut maximum = SlidingMaximum::default();
-        maximum.record(7, 1_000);
-        maximum.record(3, 1_030);
-        assert_eq!([1_030, 1_060, 1_069, 1_070, 1_099, 1_100].map(|now_s| maximum.at(now_s)), [7, 7, 7, 3, 3, 0]);
-        assert_eq!(maximum.at(u64::MAX), 0);
+        maximum.record(Some(wait(7, 1)), 1_000);
+        maximum.record(Some(wait(3, 2)), 1_030);
+        maximum.record(Some(wait(3, 3)), 1_031);
+        maximum.record(None, 1_032);
+        let at = |now_s| maximum.at(now_s).map_or((0, 0), |longest| (longest.latency_ns, longest.at_ns));
+        let expected = [(7, 1), (7, 1), (7, 1), (3, 3), (3, 3), (0, 0)];
+        assert_eq!([1_031, 1_060, 1_069, 1_070, 1_099, 1_100].map(at), expected);
+        assert_eq!(at(u64::MAX), (0, 0));
     }
 }

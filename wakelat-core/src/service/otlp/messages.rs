@@ -157,10 +157,22 @@ pub(super) struct ExponentialHistogramDataPoint {
     pub zero_count: u64,
     #[prost(message, optional, tag = "8")]
     pub positive: Option<ExponentialCounts>,
+    #[prost(message, repeated, tag = "11")]
+    pub exemplars: Vec<ExemplarPoint>,
     #[prost(double, optional, tag = "13")]
     pub max: Option<f64>,
     #[prost(double, tag = "14")]
     pub zero_threshold: f64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ExemplarPoint {
+    #[prost(message, repeated, tag = "7")]
+    pub filtered_attributes: Vec<OtlpAttribute>,
+    #[prost(fixed64, tag = "2")]
+    pub time_unix_nano: u64,
+    #[prost(sfixed64, tag = "6")]
+    pub as_int: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -14,12 +14,13 @@ pub use self::partial_success::PartialSuccess;
 use self::{
     buckets::{OtlpBuckets, SCALE, ZERO_THRESHOLD_NS},
     messages::{
-        AnyValue, CUMULATIVE, DELTA, Data, ExponentialCounts, ExponentialHistogram, ExponentialHistogramDataPoint,
-        ExportMetricsServiceRequest, Gauge, InstrumentationScope, Metric, Number, NumberDataPoint, OtlpAttribute,
-        Resource, ResourceMetrics, ScopeMetrics, SumMetric,
+        AnyValue, CUMULATIVE, DELTA, Data, ExemplarPoint, ExponentialCounts, ExponentialHistogram,
+        ExponentialHistogramDataPoint, ExportMetricsServiceRequest, Gauge, InstrumentationScope, Metric, Number,
+        NumberDataPoint, OtlpAttribute, Resource, ResourceMetrics, ScopeMetrics, SumMetric,
     },
     streams::{StreamKey, StreamPoint, StreamValue, Streams},
 };
+use super::exemplar::WaitExemplar;
 use super::metric_families::{
     FamilyKind, FamilyMetric, LAST_READ_TIME, MetricFamily, MetricNumber, MetricUnit, MetricValue, MetricsSnapshot,
     START_TIME, families,
@@ -83,6 +84,8 @@ fn attribute_name(label: &'static str) -> &'static str {
         "namespace" => "k8s.namespace.name",
         "pod_name" => "k8s.pod.name",
         "container_name" => "k8s.container.name",
+        "tid" => "thread.id",
+        "comm" => "thread.name",
         _ => label,
     }
 }
@@ -194,10 +197,15 @@ impl Export<'_> {
     fn histograms(&mut self, name: String, unit: String, family: &MetricFamily) {
         let mut data_points = Vec::new();
         for metric in &family.metrics {
-            let MetricValue::Histogram(total) = metric.value else { continue };
-            let Some(point) = self.point(&name, metric, StreamValue::Waits(Box::new(total.clone()))) else { continue };
+            let MetricValue::Histogram(total, exemplar) = &metric.value else { continue };
+            let Some(point) = self.point(&name, metric, StreamValue::Waits(Box::new((*total).clone()))) else {
+                continue;
+            };
             if let StreamValue::Waits(total) = &point.value {
-                data_points.push(histogram(Self::attributes(metric), total, &point, self.end_unix_ns));
+                let exemplar = exemplar.as_ref().filter(|exemplar| exemplar.at_unix_ns >= point.start_unix_ns);
+                let exemplars = exemplar.map(exemplar_point).into_iter().collect();
+                let attributes = Self::attributes(metric);
+                data_points.push(histogram(attributes, total, &point, exemplars, self.end_unix_ns));
             }
         }
         let aggregation_temporality = self.temporality();
@@ -215,10 +223,20 @@ fn whole(value: &MetricValue) -> Option<u128> {
     }
 }
 
+fn exemplar_point(exemplar: &WaitExemplar) -> ExemplarPoint {
+    let attributes = exemplar.labels.iter().map(|(name, value)| attribute(attribute_name(name), value.to_string()));
+    ExemplarPoint {
+        filtered_attributes: attributes.collect(),
+        time_unix_nano: exemplar.at_unix_ns,
+        as_int: i64::try_from(exemplar.latency_ns).unwrap_or(i64::MAX),
+    }
+}
+
 fn histogram(
     attributes: Vec<OtlpAttribute>,
     total: &GroupTotal,
     point: &StreamPoint,
+    exemplars: Vec<ExemplarPoint>,
     end: u64,
 ) -> ExponentialHistogramDataPoint {
     let OtlpBuckets { zero_count, offset, counts } = OtlpBuckets::from_counts(total.bucket_counts());
@@ -231,6 +249,7 @@ fn histogram(
         scale: SCALE,
         zero_count,
         positive: Some(ExponentialCounts { offset, bucket_counts: counts }),
+        exemplars,
         max: point.has_max.then_some(total.max_ns as f64),
         zero_threshold: ZERO_THRESHOLD_NS as f64,
     }

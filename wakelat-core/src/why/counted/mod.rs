@@ -4,11 +4,12 @@
 pub mod summary;
 
 use wakelat_common::{
-    cause_sums::{COARSE_BUCKETS, GroupSums, PairKey, PairSum, coarse_upper},
-    wait_division::{DIVIDED_CAUSES, DividedCause, GroupWords},
+    cause_sums::{BY_OWN_GROUP, BY_UNTRACKED, COARSE_BUCKETS, GroupSums, LongestWait, PairKey, PairSum, coarse_upper},
+    wait_division::{CAUSE_SLOTS, DIVIDED_CAUSES, DividedCause, GroupWords},
 };
 
-use crate::{aggregate::key::Key, hash::HashMap};
+use self::summary::CountedCause;
+use crate::{aggregate::key::Key, hash::HashMap, wait::Comm};
 
 /// The groups by which causes are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,34 @@ impl From<&PairSum> for CauseTime {
     }
 }
 
+/// The longest wait of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LongestGroupWait {
+    /// Its length: ns.
+    pub latency_ns: u64,
+    /// When it ended: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// Thread ID.
+    pub tid: u32,
+    /// The name of the task.
+    pub comm: Comm,
+}
+
+impl LongestGroupWait {
+    /// `None` if there is no wait.
+    fn of(max_ns: u64, longest: &LongestWait) -> Option<Self> {
+        let LongestWait { at_ns, pid, comm } = *longest;
+        let comm = Comm::new(comm.map(u64::to_ne_bytes).as_flattened());
+        let tid = u32::try_from(pid).unwrap_or(u32::MAX);
+        (at_ns > 0).then_some(Self { latency_ns: max_ns, at_ns, tid, comm })
+    }
+
+    /// The longer one of two waits, of equally long ones that which ended last.
+    pub fn longer(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        one.into_iter().chain(other).max_by_key(|wait| (wait.latency_ns, wait.at_ns))
+    }
+}
+
 /// The waits of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupTotal {
@@ -64,14 +93,18 @@ pub struct GroupTotal {
     pub sum_ns: u128,
     /// The longest: ns.
     pub max_ns: u64,
+    /// The task of the longest.
+    pub longest: Option<LongestGroupWait>,
     causes: [CauseTime; DIVIDED_CAUSES],
+    preempted: [u64; CAUSE_SLOTS],
     buckets: Box<[u64; COARSE_BUCKETS]>,
 }
 
 impl Default for GroupTotal {
     fn default() -> Self {
         let causes = [CauseTime::default(); DIVIDED_CAUSES];
-        Self { waits: 0, sum_ns: 0, max_ns: 0, causes, buckets: Box::new([0; COARSE_BUCKETS]) }
+        let (preempted, buckets) = ([0; CAUSE_SLOTS], Box::new([0; COARSE_BUCKETS]));
+        Self { waits: 0, sum_ns: 0, max_ns: 0, longest: None, causes, preempted, buckets }
     }
 }
 
@@ -89,12 +122,23 @@ impl GroupTotal {
         self.causes[cause as usize]
     }
 
+    /// The number of waits of preempted tasks by their first cause, which is who preempted them. None is left out.
+    pub fn preemptions(&self) -> impl Iterator<Item = (CountedCause, u64)> {
+        let causes =
+            DividedCause::ALL.map(|cause| CountedCause::without_pair(cause).unwrap_or(CountedCause::OtherGroups));
+        let others = [(BY_OWN_GROUP, CountedCause::OwnGroup), (BY_UNTRACKED, CountedCause::UntrackedGroup)];
+        let by_index = causes.into_iter().zip(0..).map(|(cause, index)| (index, cause)).chain(others);
+        by_index.map(|(index, cause)| (cause, self.preempted[index as usize])).filter(|(_, count)| *count > 0)
+    }
+
     /// Adds waits that one CPU has counted.
     fn add(&mut self, sums: &GroupSums) {
         self.waits += sums.count;
         self.sum_ns += u128::from(sums.sum_ns);
         self.max_ns = self.max_ns.max(sums.max_ns);
+        self.longest = LongestGroupWait::longer(self.longest, LongestGroupWait::of(sums.max_ns, &sums.longest));
         self.causes.iter_mut().zip(&sums.causes).for_each(|(mine, sum)| mine.merge(&sum.into()));
+        self.preempted.iter_mut().zip(&sums.preempted).for_each(|(mine, count)| *mine += count);
         self.buckets.iter_mut().zip(&sums.buckets).for_each(|(mine, count)| *mine += count);
     }
 
@@ -103,7 +147,9 @@ impl GroupTotal {
         self.waits += other.waits;
         self.sum_ns += other.sum_ns;
         self.max_ns = self.max_ns.max(other.max_ns);
+        self.longest = LongestGroupWait::longer(self.longest, other.longest);
         self.causes.iter_mut().zip(&other.causes).for_each(|(mine, sum)| mine.merge(sum));
+        self.preempted.iter_mut().zip(&other.preempted).for_each(|(mine, count)| *mine += count);
         self.buckets.iter_mut().zip(&*other.buckets).for_each(|(mine, count)| *mine += count);
     }
 
@@ -127,6 +173,8 @@ impl GroupTotal {
         for (mine, other) in added.causes.iter_mut().zip(&earlier.causes) {
             *mine = CauseTime { ns: mine.ns.saturating_sub(other.ns), waits: mine.waits.saturating_sub(other.waits) };
         }
+        let preempted = added.preempted.iter_mut().zip(&earlier.preempted);
+        preempted.for_each(|(mine, other)| *mine = mine.saturating_sub(*other));
         added.buckets.iter_mut().zip(&*earlier.buckets).for_each(|(mine, other)| *mine = mine.saturating_sub(*other));
         added
     }

@@ -79,7 +79,7 @@ impl CountedCause {
     ];
 
     /// The cause that needs no pair of groups; `None` for tasks.
-    const fn without_pair(cause: DividedCause) -> Option<Self> {
+    pub(super) const fn without_pair(cause: DividedCause) -> Option<Self> {
         Some(match cause {
             DividedCause::Task => return None,
             DividedCause::Higher => Self::Higher,

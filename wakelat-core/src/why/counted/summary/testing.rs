@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use wakelat_common::{
-    cause_sums::{GroupSums, PairKey, PairSum},
+    cause_sums::{BY_OWN_GROUP, GroupSums, LongestWait, PairKey, PairSum},
     wait_division::{DividedCause, GroupWords, has_group},
 };
 
@@ -18,13 +18,23 @@ const MS: u64 = 1_000_000;
 /// A part of a wait: why, while which group ran, and for how long in ns.
 pub type TestPart = (DividedCause, GroupWords, u64);
 
-/// Waits, each with its group and its parts, as the programs of one CPU would count them.
+/// Waits of preempted tasks, each with its group and its parts, the last one first, as the programs of one CPU would count
+/// them.
 pub fn totals(waits: &[(GroupWords, &[TestPart])]) -> CauseTotals {
     let mut groups: HashMap<GroupWords, GroupSums> = HashMap::new();
     let mut pairs: HashMap<(u32, GroupWords, GroupWords), PairSum> = HashMap::new();
     for (waiting, parts) in waits {
         let sums = groups.entry(*waiting).or_insert(GroupSums::EMPTY);
-        sums.begin_wait(parts.iter().map(|(.., ns)| ns).sum());
+        let latency_ns = parts.iter().map(|(.., ns)| ns).sum();
+        sums.begin_wait(latency_ns);
+        if sums.is_longest(latency_ns) {
+            sums.longest =
+                LongestWait { at_ns: 1_000_000_500, pid: 4711, comm: [u64::from_ne_bytes(*b"wl-task\0"), 0] };
+        }
+        if let [.., (first, running, _)] = parts {
+            let by_own = *first == DividedCause::Task && running == waiting;
+            sums.count_preemption(if by_own { BY_OWN_GROUP } else { *first as u32 });
+        }
         for (cause, running, ns) in parts.iter().filter(|(.., ns)| *ns > 0) {
             sums.add(*cause as u32, *ns);
             if has_group(*cause as u32) {
