@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{cgroup_labels::Labels, series::WaitSeries};
-use crate::{render::timestamps, report::Report, why::counted::LongestGroupWait};
+use crate::{report::Report, why::counted::LongestGroupWait};
 
 /// A wait of a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,6 @@ impl WaitExemplar {
     pub fn of(series: &WaitSeries, report: &Report, now_s: u64) -> Option<Self> {
         let LongestGroupWait { latency_ns, at_ns, tid, comm } = series.recent_longest(now_s)?;
         let labels = vec![("tid", Cow::Owned(tid.to_string())), ("comm", Cow::Owned(comm.to_string()))];
-        Some(Self { latency_ns, at_unix_ns: timestamps::unix_ns(at_ns, report.unix_offset_ns), labels })
+        Some(Self { latency_ns, at_unix_ns: at_ns.saturating_add_signed(report.unix_offset_ns), labels })
     }
 }
