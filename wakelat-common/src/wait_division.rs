@@ -139,6 +139,9 @@ pub struct RunnerSlice {
 /// No wait: see [`SliceRing::ended_ns`].
 pub const NO_WAIT: u64 = u64::MAX;
 
+/// No [`DividedCause`].
+const NO_CAUSE: u32 = u32::MAX;
+
 /// The rank of what outranks no task.
 const NO_RANK: u32 = u32::MAX;
 
@@ -159,8 +162,7 @@ impl RunnerSlice {
     /// Why a task of this rank waits while this runs: the number of a [`DividedCause`]. `zero`: see [`forget`].
     #[inline(always)]
     const fn cause(&self, rank: u32, zero: u64) -> u32 {
-        let outranks = is_less(self.rank as u64, rank as u64, zero) as u32;
-        self.cause ^ (self.cause ^ DividedCause::Higher as u32) & outranks
+        choose(is_less(self.rank as u64, rank as u64, zero), DividedCause::Higher as u32, self.cause)
     }
 }
 
@@ -250,12 +252,17 @@ impl SliceRing {
         let throttled_ns = min(wait.throttled_ns, queued_ns);
         add(sink, DividedCause::OtherQueue, wait.latency_ns - queued_ns);
         add(sink, DividedCause::Throttled, throttled_ns);
+        // The first cause, if it is known before the walk.
+        let throttled = choose(is_less(0, throttled_ns, self.zero), DividedCause::Throttled as u32, NO_CAUSE);
+        let moved = is_less(queued_ns, wait.latency_ns, self.zero);
+        let mut first_cause: u64 = choose(moved, DividedCause::OtherQueue as u32, throttled).into();
         let (mut rest_ns, mut at) = (queued_ns - throttled_ns, self.pushed);
         let (mut stolen_ns, mut irq_ns) = (self.zero, self.zero);
         let rank = forget(wait.rank.into(), self.zero) as u32;
         for _ in 0..SLICES {
             (rest_ns, at) = (forget(rest_ns, self.zero), forget(at, self.zero));
             (stolen_ns, irq_ns) = (forget(stolen_ns, self.zero), forget(irq_ns, self.zero));
+            first_cause = forget(first_cause, self.zero);
             if rest_ns == 0 || at == 0 {
                 break;
             }
@@ -272,16 +279,11 @@ impl SliceRing {
         add(sink, DividedCause::Interrupt, irq_ns);
         add(sink, DividedCause::BeforeHistory, rest_ns);
         // The slice in which the wait began; a wait of 0 ns began in the last one.
-        let first = &self.slices[at.wrapping_sub((at == self.pushed) as u64) as usize & (SLICES - 1)];
-        let cause = if queued_ns < wait.latency_ns {
-            DividedCause::OtherQueue as u32
-        } else if throttled_ns != 0 {
-            DividedCause::Throttled as u32
-        } else if rest_ns != 0 || self.pushed == 0 {
-            DividedCause::BeforeHistory as u32
-        } else {
-            first.cause(rank, self.zero)
-        };
+        let in_last = is_less(self.pushed, at + 1, self.zero) & 1;
+        let first = &self.slices[at.wrapping_sub(in_last) as usize & (SLICES - 1)];
+        let ran = first.cause(rank, self.zero);
+        let walked = choose(is_less(0, rest_ns, self.zero), DividedCause::BeforeHistory as u32, ran);
+        let cause = choose(is_less(first_cause, NO_CAUSE.into(), self.zero), first_cause as u32, walked);
         (cause, first.group)
     }
 }
@@ -319,6 +321,12 @@ const fn forget(value: u64, zero: u64) -> u64 {
 #[inline(always)]
 const fn is_less(a: u64, b: u64, zero: u64) -> u64 {
     forget((a.wrapping_sub(b) as i64 >> 63) as u64, zero)
+}
+
+/// `cause` if `mask` is all ones, `otherwise` if it is 0, without a branch: see [`is_less`].
+#[inline(always)]
+const fn choose(mask: u64, cause: u32, otherwise: u32) -> u32 {
+    otherwise ^ (otherwise ^ cause) & mask as u32
 }
 
 /// The smaller one of two numbers below 2^63, without a branch: see [`is_less`].

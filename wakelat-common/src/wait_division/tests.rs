@@ -266,7 +266,7 @@ fn the_first_cause_is_what_ran_when_the_wait_began() {
     assert_eq!(first(0), (DividedCause::Task, B));
     // It began before the first switch that is kept.
     assert_eq!(first(500).0, DividedCause::BeforeHistory);
-    assert_eq!(first_cause(&SliceRing::EMPTY, wait(0), 500).0, DividedCause::BeforeHistory);
+    assert_eq!(first_cause(&SliceRing::EMPTY, wait(1), 500).0, DividedCause::BeforeHistory);
 }
 
 #[test]
