@@ -25,6 +25,7 @@ fn main() {
         verify_of_all_tasks_agrees_under_load,
         verify_finds_every_planted_error,
         a_queue_clock_that_loses_half_of_the_waits_is_found_and_named,
+        a_queue_clock_whose_waits_are_twice_as_long_is_found_and_named,
         verify_of_all_tasks_agrees_under_messages_and_still_finds_lost_waits,
         verify_leaves_nothing_behind_when_it_is_interrupted,
         only_the_leftovers_of_a_killed_verify_are_removed,
@@ -219,6 +220,30 @@ fn a_queue_clock_that_loses_half_of_the_waits_is_found_and_named() -> TestOutcom
     Ok(())
 }
 
+/// The sleeper waits behind the hog, for far longer than the distance between the instruments.
+fn a_queue_clock_whose_waits_are_twice_as_long_is_found_and_named() -> TestOutcome {
+    let load = BehindHog { rounds: 200, spin_ns: 1_500_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
+    let check = |document: &Value| {
+        let checks = document["checks"].as_array().expect("a list");
+        checks.iter().find(|check| check["name"] == "distributions").expect("every kernel has this check").clone()
+    };
+    let (_, document, ..) = verified(Workload::BehindHog(load.clone()), &["--comm", "wl-sleeper"]);
+    let right = check(&document);
+    if right["outcome"] == "unknown" {
+        return Err(Skip::because("this kernel has no queue clock"));
+    }
+    println!("\n  {}", right["found"]);
+    assert!(right["outcome"] == "agree" || !machine::has_own_time(), "{document:#}");
+    let (code, document, ..) =
+        verified(Workload::BehindHog(load), &["--comm", "wl-sleeper", "--plant", "queue-clock-shift"]);
+    println!("  {}", check(&document)["found"]);
+    assert_eq!((code, &check(&document)["outcome"]), (3, &Value::from("disagree")), "{document:#}");
+    if document["comparison"]["agree"] == true {
+        assert_eq!(document["differs"], "queue_clock", "{document:#}");
+    }
+    Ok(())
+}
+
 /// One planted error is enough here: the unit tests of `judge` and `compare` cover the effect of each
 /// one on a comparison, and `verify_finds_every_planted_error` shows that each reaches it.
 fn verify_of_all_tasks_agrees_under_messages_and_still_finds_lost_waits() -> TestOutcome {
@@ -252,7 +277,7 @@ fn without_hist_triggers_verify_ends_with_4_after_the_other_checks() -> TestOutc
     let (code, document, ..) = verified(load, &[]);
     assert_eq!(document["not_compared"]["reason"], "no_hist_triggers", "{document:#}");
     let names: Vec<_> = document["checks"].as_array().expect("a list").iter().map(|check| &check["name"]).collect();
-    assert_eq!(names, ["schedstat", "ctxt", "queue_clock", "run_queues"], "{document:#}");
+    assert_eq!(names, ["schedstat", "ctxt", "queue_clock", "distributions", "run_queues"], "{document:#}");
     assert_checks(&document);
     assert!(code == 4 || !machine::has_own_time(), "{document:#}");
     let output = Wakelat::start(command(&["verify", "-d", "100ms"])).end();

@@ -109,7 +109,7 @@ impl VerifyFlags {
 
 impl ValueEnum for InjectedError {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Restart, Self::Lose, Self::Shift, Self::QueueClockLose]
+        &[Self::Restart, Self::Lose, Self::Shift, Self::QueueClockLose, Self::QueueClockShift]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
@@ -118,6 +118,7 @@ impl ValueEnum for InjectedError {
             Self::Lose => "lose",
             Self::Shift => "shift",
             Self::QueueClockLose => "queue-clock-lose",
+            Self::QueueClockShift => "queue-clock-shift",
         };
         Some(name.into())
     }

@@ -11,6 +11,8 @@ pub enum InjectedError {
     Shift,
     /// Half of the waits by the run queue's clock are lost; the other instruments are right.
     QueueClockLose,
+    /// All waits by the run queue's clock are twice as long; the other instruments are right.
+    QueueClockShift,
 }
 
 impl InjectedError {
@@ -19,7 +21,7 @@ impl InjectedError {
         match self {
             Self::Restart if index.is_multiple_of(10) => Some(latency_ns / 2),
             Self::Lose if index.is_multiple_of(100) => None,
-            Self::Restart | Self::Lose | Self::QueueClockLose => Some(latency_ns),
+            Self::Restart | Self::Lose | Self::QueueClockLose | Self::QueueClockShift => Some(latency_ns),
             Self::Shift => Some(latency_ns.saturating_mul(2)),
         }
     }
@@ -27,5 +29,10 @@ impl InjectedError {
     /// Applies the error to a number of waits by the run queue's clock.
     pub fn apply_to_queue_clock(self, count: u64) -> u64 {
         if self == Self::QueueClockLose { count / 2 } else { count }
+    }
+
+    /// Applies the error to the length of a wait by the run queue's clock.
+    pub fn apply_to_queue_clock_length(self, length_ns: u64) -> u64 {
+        if self == Self::QueueClockShift { length_ns.saturating_mul(2) } else { length_ns }
     }
 }

@@ -7,7 +7,7 @@ use wakelat_core::render::units;
 /// A check and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// The check's name in JSON: `schedstat`, `ctxt`, `queue_clock` or `run_queues`.
+    /// The check's name in JSON: `schedstat`, `ctxt`, `queue_clock`, `distributions` or `run_queues`.
     pub name: &'static str,
     /// The outcome.
     pub outcome: CheckOutcome,

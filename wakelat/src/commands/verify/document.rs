@@ -182,8 +182,8 @@ struct TallyDocument {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CheckDocument<'a> {
-    /// `schedstat`, `ctxt`, `queue_clock` or `run_queues`.
-    #[cfg_attr(test, schemars(extend("enum" = ["ctxt", "queue_clock", "run_queues", "schedstat"])))]
+    /// `schedstat`, `ctxt`, `queue_clock`, `distributions` or `run_queues`.
+    #[cfg_attr(test, schemars(extend("enum" = ["ctxt", "distributions", "queue_clock", "run_queues", "schedstat"])))]
     name: &'static str,
     /// `agree`, `disagree`, or `unknown` if the check cannot be made here.
     #[cfg_attr(test, schemars(extend("enum" = tests::outcomes())))]

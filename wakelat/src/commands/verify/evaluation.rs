@@ -5,6 +5,7 @@ use wakelat_common::Class;
 use super::{
     checks::{Check, CheckOutcome},
     compare::{Comparison, Tolerance},
+    distributions,
     not_compared::NotCompared,
     paired_waits::{PairedWaits, WaitTally},
     queue_clock::{self, ClassComparison, DifferingInstrument},
@@ -180,8 +181,12 @@ impl Verification {
 impl Verification {
     /// The instrument that differs from the two others, if there is one: see [`DifferingInstrument::differing`].
     pub fn differs(&self) -> Option<DifferingInstrument> {
-        let check = self.checks.iter().find(|check| check.name == queue_clock::NAME)?;
-        DifferingInstrument::differing(self.comparison.as_ref().ok().map(Comparison::agrees), check.outcome)
+        let of = |name: &str| Some(self.checks.iter().find(|check| check.name == name)?.outcome);
+        let outcome = match of(distributions::NAME) {
+            Some(CheckOutcome::Disagree) => CheckOutcome::Disagree,
+            _ => of(queue_clock::NAME)?,
+        };
+        DifferingInstrument::differing(self.comparison.as_ref().ok().map(Comparison::agrees), outcome)
     }
 }
 

@@ -2,11 +2,12 @@
 //! queue's own clock, and compares the three.
 //!
 //! `run` measures; [`evaluation`] evaluates, with [`paired_waits`], [`compare`], [`checks`],
-//! [`queue_clock`], [`run_queues`] and [`schedstat_sums`]; [`text`] and [`document`] render the result. Only `run`, `setup`,
+//! [`queue_clock`], [`distributions`], [`run_queues`] and [`schedstat_sums`]; [`text`] and [`document`] render the result. Only `run`, `setup`,
 //! `queue_clock_side`, [`placed_triggers`], [`schedstat_reading`] and [`switch_counts`] access the kernel.
 
 pub mod checks;
 pub mod compare;
+pub mod distributions;
 pub mod document;
 pub mod evaluation;
 pub mod not_compared;

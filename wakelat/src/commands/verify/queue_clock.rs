@@ -17,6 +17,7 @@ use wakelat_core::{render::units, report::SwitchInTerms, wait::Wait};
 
 use super::{
     checks::{Check, CheckOutcome},
+    distributions::{self, BucketTally, OneSidedWaits},
     paired_waits::WaitTally,
     window::{BracketSide, TimeBracket},
 };
@@ -33,6 +34,8 @@ pub struct WaitsBetweenReadings {
     inside: [WaitTally; 3],
     /// Waits that ended during one of the readings, indexed by [`Class`].
     during: [u64; 3],
+    /// The lengths of the waits after a wakeup that ended between the two readings.
+    wakeups: BucketTally,
 }
 
 impl WaitsBetweenReadings {
@@ -54,14 +57,19 @@ impl WaitsBetweenReadings {
         let off = self.closed.map_or(BracketSide::Before, |closed| closed.side(wait.at_ns, 0));
         match (opened.side(wait.at_ns, 0), off) {
             (BracketSide::Before, _) | (_, BracketSide::After) => {}
-            (BracketSide::After, BracketSide::Before) => self.inside[class].add(wait.latency_ns),
+            (BracketSide::After, BracketSide::Before) => {
+                self.inside[class].add(wait.latency_ns);
+                if wait.class == Class::Wakeup {
+                    self.wakeups.add(wait.latency_ns);
+                }
+            }
             _ => self.during[class] += 1,
         }
     }
 }
 
 /// The waits by the queue clock between the two readings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueClockCounts {
     /// Number and sum in ns of the measured waits, indexed by [`Class`].
     pub classes: [(u64, u128); 3],
@@ -69,6 +77,8 @@ pub struct QueueClockCounts {
     pub terms: SwitchInTerms,
     /// Switches for which the kernel skipped the program.
     pub missed: u64,
+    /// The lengths of the measured waits after a wakeup.
+    pub wakeups: BucketTally,
 }
 
 /// What the tracepoints may lack.
@@ -97,6 +107,35 @@ pub fn classes(by_tracepoints: &WaitsBetweenReadings, queue: &QueueClockCounts) 
     ClassComparison { tracepoints, queue_clock: queue.classes }
 }
 
+/// How many waits each instrument may lack. `cpus` is the number of CPUs.
+fn one_sided(
+    by_tracepoints: &WaitsBetweenReadings,
+    queue: &QueueClockCounts,
+    lacks: TracepointLosses,
+    cpus: u64,
+) -> OneSidedWaits {
+    let terms = &queue.terms;
+    let unknown = terms.unknown_start + terms.after_unseen + terms.not_timed + terms.invalid + queue.missed;
+    let during: u64 = by_tracepoints.during.iter().sum();
+    OneSidedWaits {
+        by_tracepoints: unknown + 2 * cpus,
+        by_queue_clock: during + lacks.lost + 2 * lacks.untraced + lacks.waiting + 2 * cpus,
+    }
+}
+
+/// Judges the two distributions of waits after a wakeup, whose lengths may be `distance_ns` apart. `cpus` is the number of
+/// CPUs.
+pub fn check_distributions(
+    by_tracepoints: &WaitsBetweenReadings,
+    queue: &QueueClockCounts,
+    lacks: TracepointLosses,
+    cpus: u64,
+    distance_ns: u64,
+) -> Check {
+    let only = one_sided(by_tracepoints, queue, lacks, cpus);
+    distributions::check(&by_tracepoints.wakeups, &queue.wakeups, only, distance_ns)
+}
+
 /// Judges the two counts, for each class and for all together. `cpus` is the number of CPUs.
 pub fn check(
     by_tracepoints: &WaitsBetweenReadings,
@@ -104,7 +143,7 @@ pub fn check(
     lacks: TracepointLosses,
     cpus: u64,
 ) -> Check {
-    let QueueClockCounts { classes, terms, missed } = queue;
+    let QueueClockCounts { classes, terms, missed, .. } = queue;
     // One switch in progress on each CPU at each of the two readings.
     let in_progress = 2 * cpus;
     let unknown = terms.unknown_start + terms.after_unseen + terms.not_timed + terms.invalid + missed;

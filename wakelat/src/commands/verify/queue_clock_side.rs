@@ -4,10 +4,12 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use wakelat_common::filter::part;
+use wakelat_common::{Class, filter::part};
 
 use super::{
     checks::{self, Check},
+    compare::CLOCK_NS,
+    distributions,
     queue_clock::{self, ClassComparison, NAME, QueueClockCounts, TracepointLosses, WaitsBetweenReadings},
     run_queues::{self, RunQueueReading},
     setup::settings_of,
@@ -18,7 +20,10 @@ use crate::{
     config::{Attach, InjectedError, VerifyConfig},
     session::{Environment, clock::monotonic_ns},
 };
-use wakelat_core::{report::SwitchInTerms, wait::Wait};
+use wakelat_core::{
+    report::{LatencyFrom, SwitchInTerms},
+    wait::Wait,
+};
 use wakelat_kernel::{btf, run_queue_schedstat::RunQueueSchedstat};
 
 /// The attached program, which aggregates in the kernel and needs no ring buffer, and the waits by the tracepoints
@@ -34,6 +39,7 @@ pub struct QueueClockSide {
     run_queues: [Option<RunQueueReading>; 2],
     /// Whether the program counts every task, as the run queues do.
     all_tasks: bool,
+    from: LatencyFrom,
     plant: Option<InjectedError>,
 }
 
@@ -73,6 +79,7 @@ impl QueueClockSide {
             counts: QueueClockCounts::default(),
             run_queues: [None; 2],
             all_tasks: config.filter.parts == 0,
+            from: config.from,
             plant: config.plant,
         }))
     }
@@ -102,6 +109,9 @@ impl QueueClockSide {
                     let (count, sum_ns) = &mut counts.classes[class as usize];
                     *count += histogram.count;
                     *sum_ns += u128::from(histogram.sum_ns);
+                    if class == Class::Wakeup {
+                        counts.wakeups.add_buckets(&histogram.buckets);
+                    }
                 }
                 Ok(())
             })
@@ -112,6 +122,7 @@ impl QueueClockSide {
         self.counts.missed = self.collector.missed()?.unwrap_or(0) - self.missed_before;
         if let Some(plant) = self.plant {
             self.counts.classes.iter_mut().for_each(|(count, _)| *count = plant.apply_to_queue_clock(*count));
+            self.counts.wakeups = self.counts.wakeups.map(|length_ns| plant.apply_to_queue_clock_length(length_ns));
         }
         self.collector.detach()
     }
@@ -124,6 +135,19 @@ impl QueueClockSide {
     /// Compares the two, once all waits are added.
     pub fn check(&self, lacks: TracepointLosses, cpus: u64) -> Check {
         queue_clock::check(&self.waits, &self.counts, lacks, cpus)
+    }
+
+    /// Compares the two distributions of waits after a wakeup. `clock_ns` is the clock's tolerance: if it is longer than
+    /// usual, everything on this machine takes longer, and so does the way from one instrument to the other.
+    pub fn check_distributions(&self, lacks: TracepointLosses, cpus: u64, clock_ns: u64) -> Check {
+        if self.from == LatencyFrom::Waking {
+            return checks::unknown(
+                distributions::NAME,
+                "`sched_waking` fires before the task is on a run queue; leave out `--from waking`",
+            );
+        }
+        let distance_ns = distributions::DISTANCE_NS.max(distributions::DISTANCE_NS / CLOCK_NS * clock_ns);
+        queue_clock::check_distributions(&self.waits, &self.counts, lacks, cpus, distance_ns)
     }
 
     /// The waits of each class by both instruments, between the two readings.
@@ -162,6 +186,6 @@ impl QueueClockSide {
 }
 
 /// The checks of an instrument that this machine does not have.
-pub fn unavailable(why: &str) -> [Check; 2] {
-    [NAME, run_queues::NAME].map(|name| checks::unknown(name, why))
+pub fn unavailable(why: &str) -> [Check; 3] {
+    [NAME, distributions::NAME, run_queues::NAME].map(|name| checks::unknown(name, why))
 }

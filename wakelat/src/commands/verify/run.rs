@@ -310,16 +310,21 @@ impl<'a> Run<'a> {
                 checks::schedstat(&accounts.sums(), untraced, lost, self.waits.window.clock_ns)
             }
         };
-        let [queue_clock, run_queues] = match &self.queue_clock {
+        let [queue_clock, distributions, run_queues] = match &self.queue_clock {
             Err(why) => queue_clock_side::unavailable(why),
             Ok(queue_clock) => {
                 let lost = lost(totals) - self.window_start.lost + missed;
                 let waiting = self.accounts.as_ref().map_or(0, |accounts| accounts.sums().waiting);
                 let lacks = TracepointLosses { lost, untraced, waiting };
-                [queue_clock.check(lacks, cpus), queue_clock.check_run_queues(untraced)]
+                let clock_ns = self.waits.window.clock_ns;
+                [
+                    queue_clock.check(lacks, cpus),
+                    queue_clock.check_distributions(lacks, cpus, clock_ns),
+                    queue_clock.check_run_queues(untraced),
+                ]
             }
         };
-        Ok(vec![schedstat, ctxt, queue_clock, run_queues])
+        Ok(vec![schedstat, ctxt, queue_clock, distributions, run_queues])
     }
 
     fn read_switches(&self) -> Result<SwitchCounts> {

@@ -134,6 +134,24 @@ pub(super) struct CheckNumbers {
     /// Queue clock, run queues: sum of the waits that the queue clock measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     queue_clock_ns: Option<u64>,
+    /// Distributions: the power of two with the largest difference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound_ns: Option<u64>,
+    /// Distributions: how far the two lengths of a wait may be apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    distance_ns: Option<u64>,
+    /// Distributions: waits above `bound_ns` plus `distance_ns`, by the instrument with the longer waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_above_longer: Option<u64>,
+    /// Distributions: waits above `bound_ns`, by the other instrument.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_above_shorter: Option<u64>,
+    /// Distributions: by how much `waits_above_longer` exceeds `waits_above_shorter`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_more: Option<u64>,
+    /// Distributions: the largest `waits_more` that agrees.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_allowed: Option<u64>,
     /// Run queues: waits that the kernel counted on all run queues.
     #[serde(skip_serializing_if = "Option::is_none")]
     run_queue_waits: Option<u64>,
