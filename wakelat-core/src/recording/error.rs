@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use super::FORMAT;
+use super::{FORMAT, OLDEST_FORMAT};
 
 /// Why a recording cannot be read.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub enum RecordingError {
     Io(io::Error),
     /// The input is not a recording.
     NotARecording,
-    /// The recording has another format than [`FORMAT`].
+    /// The recording has a format that is not from [`OLDEST_FORMAT`] to [`FORMAT`].
     UnsupportedFormat(u32),
     /// The data at this offset is not a valid frame.
     Damaged {
@@ -37,7 +37,7 @@ impl fmt::Display for RecordingError {
             Self::NotARecording => f.write_str("not a recording; expected a file written by `wakelat record`"),
             Self::UnsupportedFormat(format) => write!(
                 f,
-                "a recording of format {format}, and this wakelat reads format {FORMAT}; read it with the version that wrote \
+                "a recording of format {format}, and this wakelat reads formats {OLDEST_FORMAT} to {FORMAT}; read it with the version that wrote \
                  it, or record again"
             ),
             Self::Damaged { at } => {

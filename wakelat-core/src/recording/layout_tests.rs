@@ -8,7 +8,9 @@ use wakelat_common::{Class, pending_wait::PrevState};
 use super::{CollectedEvents, Frame, Header};
 use crate::{
     aggregate::distribution::Maximum,
-    report::{Coverage, CoverageTerms, LatencyFrom, Mode, Overhead, ProgramTime, Report, Sampling, Threshold},
+    report::{
+        Coverage, CoverageTerms, LatencyFrom, Mode, Overhead, ProgramTime, Report, Sampling, SwitchInTerms, Threshold,
+    },
     timeline::{
         event::{
             DetailedWait, Event, EventKind, ForkExecEvent, InterruptEvent, InterruptSource, MigrationEvent,
@@ -131,6 +133,27 @@ fn terms(first: u64) -> CoverageTerms {
     }
 }
 
+fn switch_ins() -> SwitchInTerms {
+    SwitchInTerms {
+        seen: 1,
+        measured: 2,
+        filtered: 3,
+        below_threshold: 4,
+        other_class: 5,
+        ring_buffer_full: 6,
+        invalid: 7,
+        unknown_start: 8,
+        after_unseen: 9,
+        not_timed: 10,
+        unknown_ns: 11,
+        unseen: 12,
+        unseen_ns: 13,
+        to_idle: 14,
+        unseen_switches: 15,
+        still_waiting: Some(16),
+    }
+}
+
 fn report(from: LatencyFrom, mode: Mode) -> Report {
     let oldest = Maximum { latency_ns: 7, at_ns: 8, tid: 9, comm: Comm::new(b"nginx"), cpu: 10 };
     let programs = ProgramTime { ns: 11, switches: 12, timed_runs: 13 };
@@ -169,6 +192,7 @@ fn every_frame() -> Vec<Frame<'static>> {
     let mut frames = vec![
         header(LatencyFrom::Wakeup),
         header(LatencyFrom::Waking),
+        header(LatencyFrom::Queued),
         Frame::Cgroup { id: 7, path: "/user.slice".into() },
         Frame::Task { tid: 300, comm: Comm::new(b"make") },
         Frame::Namespace { tid: 300, namespace: Some(Namespace { pid_ns: Some(4_026_532_301), tid: 17 }) },
@@ -181,6 +205,7 @@ fn every_frame() -> Vec<Frame<'static>> {
         [(LatencyFrom::Wakeup, Mode::Aggregate), (LatencyFrom::Waking, Mode::Samples)]
             .map(|(from, mode)| Frame::End(Box::new(report(from, mode)))),
     );
+    frames.push(Frame::SwitchIns(switch_ins()));
     frames
 }
 
@@ -203,6 +228,7 @@ fn kind(frame: &Frame<'_>) -> &'static str {
             EventKind::Stack(_) => "stack",
         },
         Frame::End(_) => "end",
+        Frame::SwitchIns(_) => "switch-ins",
     }
 }
 

@@ -23,7 +23,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    report::{LatencyFrom, Report},
+    report::{LatencyFrom, Report, SwitchInTerms},
     timeline::event::Event,
     wait::{Comm, Namespace},
 };
@@ -36,8 +36,12 @@ pub use write::Recorder;
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"wakelat\n";
 
-/// The version of the encoding of frames: a file of another version is rejected, not guessed at.
-pub const FORMAT: u32 = 3;
+/// The version of the encoding of frames: a file of a later version, or of one before [`OLDEST_FORMAT`], is
+/// rejected, not guessed at.
+pub const FORMAT: u32 = 4;
+
+/// The oldest version that can be read. Format 3 has no [`Frame::SwitchIns`], and is the same otherwise.
+pub const OLDEST_FORMAT: u32 = 3;
 
 /// The longest frame: bytes, several times the longest path of a cgroup (`PATH_MAX`,
 /// include/uapi/linux/limits.h). A greater length is damage, and the reader allocates nothing for it.
@@ -83,6 +87,9 @@ pub enum Frame<'a> {
     Event(Cow<'a, Event>),
     /// The report of the whole run: what was counted and what was not.
     End(Box<Report>),
+    /// The terms of switch-ins, which belong to the report, if the run queue's clock measured the waits; just before
+    /// [`Frame::End`]. [`Recording::frame`] adds them to the report.
+    SwitchIns(SwitchInTerms),
 }
 
 /// How the recording was measured.

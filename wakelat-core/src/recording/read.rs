@@ -4,7 +4,8 @@ use std::io::{ErrorKind, Read};
 
 use crc32fast::Hasher;
 
-use super::{FORMAT, Frame, Header, MAGIC, MAX_FRAME_BYTES, RecordingError};
+use super::{FORMAT, Frame, Header, MAGIC, MAX_FRAME_BYTES, OLDEST_FORMAT, RecordingError};
+use crate::report::SwitchInTerms;
 
 /// A recording, read frame by frame.
 #[derive(Debug)]
@@ -16,23 +17,26 @@ pub struct Recording<R> {
     events: u64,
     ended: bool,
     header: Header,
+    /// The terms of switch-ins, until the report comes.
+    switch_ins: Option<SwitchInTerms>,
 }
 
 impl<R: Read> Recording<R> {
     /// Reads the header of a recording.
     ///
     /// # Errors
-    /// If the input cannot be read, or is not a recording of this [`FORMAT`].
+    /// If the input cannot be read, or is not a recording of a format from [`OLDEST_FORMAT`] to [`FORMAT`].
     pub fn open(input: R) -> Result<Self, RecordingError> {
         let header =
             Header { version: String::new(), from: Default::default(), merged: false, collected: Default::default() };
-        let mut recording = Self { input, at: 0, checksum: Hasher::new(), events: 0, ended: false, header };
+        let mut recording =
+            Self { input, at: 0, checksum: Hasher::new(), events: 0, ended: false, header, switch_ins: None };
         let no_magic = |error| if is_end(&error) { RecordingError::NotARecording } else { error };
         if recording.bytes::<8>().map_err(no_magic)? != MAGIC {
             return Err(RecordingError::NotARecording);
         }
         match u32::from_le_bytes(recording.bytes()?) {
-            FORMAT => {}
+            OLDEST_FORMAT..=FORMAT => {}
             other => return Err(RecordingError::UnsupportedFormat(other)),
         }
         let at = recording.at;
@@ -66,10 +70,14 @@ impl<R: Read> Recording<R> {
         if self.checksum.clone().finalize() != checksum {
             return Err(RecordingError::Damaged { at });
         }
-        let Ok((frame, [])) = postcard::take_from_bytes(&bytes) else { return Err(RecordingError::Damaged { at }) };
-        match &frame {
+        let Ok((mut frame, [])) = postcard::take_from_bytes(&bytes) else { return Err(RecordingError::Damaged { at }) };
+        match &mut frame {
             Frame::Event(_) => self.events += 1,
-            Frame::End(_) => self.end()?,
+            Frame::SwitchIns(terms) => self.switch_ins = Some(*terms),
+            Frame::End(report) => {
+                report.coverage.switch_ins = self.switch_ins;
+                self.end()?;
+            }
             _ => {}
         }
         Ok(Some(frame))

@@ -26,7 +26,7 @@ impl RecordedNames {
             Frame::Function { address, name } => {
                 _ = self.functions.insert(*address, name.as_deref().map(str::to_owned))
             }
-            Frame::Header(_) | Frame::WarmedUp | Frame::Event(_) | Frame::End(_) => {}
+            Frame::Header(_) | Frame::WarmedUp | Frame::Event(_) | Frame::SwitchIns(_) | Frame::End(_) => {}
         }
     }
 }

@@ -131,9 +131,12 @@ fn a_truncated_file_is_rejected() {
 fn a_file_that_is_not_a_recording_is_rejected() {
     let file = recorded(&stories()["two_hogs"].events);
     assert!(matches!(Recording::open(&b"# tracer: nop\n#\n"[..]), Err(RecordingError::NotARecording)));
-    let mut other = file.clone();
-    other[8] = 9;
-    assert!(matches!(Recording::open(&other[..]), Err(RecordingError::UnsupportedFormat(9))));
+    for format in [OLDEST_FORMAT - 1, FORMAT + 1] {
+        let mut other = file.clone();
+        other[8..12].copy_from_slice(&format.to_le_bytes());
+        let error = Recording::open(&other[..]).unwrap_err();
+        assert!(matches!(error, RecordingError::UnsupportedFormat(found) if found == format), "{error}");
+    }
     let mut longer = file.clone();
     longer[12..16].fill(0xff);
     assert!(matches!(Recording::open(&longer[..]), Err(RecordingError::Damaged { at: 12 })));
@@ -319,4 +322,23 @@ fn names_of_a_reused_tid_are_looked_up_again() {
         [(of(1, 10), &[waits(Class::Wakeup)]), (None, &[waits(Class::New)])];
     let known = known_after_each_wait(&Reused(Cell::default()), &owners);
     assert_eq!(known, [(of(1, 10), inside), (None, inside)]);
+}
+
+#[test]
+fn the_terms_of_switch_ins_are_those_of_the_report() {
+    let events = &stories()["one_hog"].events;
+    let mut report = report(&summary(events, LatencyFrom::Queued, &[]));
+    let terms = SwitchInTerms { seen: 7, measured: 5, unknown_start: 2, still_waiting: Some(1), ..Default::default() };
+    report.coverage.switch_ins = Some(terms);
+    let (mut file, mut recorder) = (Vec::new(), Recorder::default());
+    recorder.begin(header(), &mut file).unwrap();
+    recorder.end(&report, &mut file).unwrap();
+    let (_, _, end) = replayed(&file);
+    assert_eq!(end.unwrap().coverage.switch_ins, Some(terms));
+    // Without its last frame but one, the file is as in the format before.
+    let frames = frames(&file);
+    let [header, _, end] = &frames[..] else { panic!("{} frames", frames.len()) };
+    let mut older = sealed(&[header[8..].to_vec(), end[8..].to_vec()]);
+    older[8..12].copy_from_slice(&OLDEST_FORMAT.to_le_bytes());
+    assert_eq!(replayed(&older).2.unwrap().coverage.switch_ins, None);
 }

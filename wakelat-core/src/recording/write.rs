@@ -87,6 +87,9 @@ impl Recorder {
 
     /// Writes the report of the run. Must come last.
     pub fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        if let Some(terms) = report.coverage.switch_ins {
+            self.write(&Frame::SwitchIns(terms), out)?;
+        }
         self.write(&Frame::End(Box::new(report.clone())), out)
     }
 

@@ -12,7 +12,7 @@ pub struct Coverage {
     /// The terms of preemptions, if that class was requested.
     pub preemptions: Option<CoverageTerms>,
     /// The terms of switch-ins, if the run queue's clock measured the waits; then no wakeup or preemption is
-    /// seen. Not part of a recording, whose events the tracepoints time.
+    /// seen. In a recording, a frame of its own.
     #[serde(skip)]
     pub switch_ins: Option<SwitchInTerms>,
     /// Events for which the kernel skipped a program because one was already active; `None` if the kernel
@@ -95,7 +95,7 @@ impl CoverageTerms {
 }
 
 /// The terms of the identity of switch-ins; see [`wakelat_common::queue_clock`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchInTerms {
     /// Switches to a task other than idle.
     pub seen: u64,
