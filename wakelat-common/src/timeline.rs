@@ -39,6 +39,8 @@ pub mod feature {
     pub const WAKEUPS: u32 = 1 << 4;
     /// The result of the filter for both tasks of every switch, not only for preempted ones.
     pub const FILTER_RESULTS: u32 = 1 << 5;
+    /// The run queue's own clock measures the waits: no program keeps where they began.
+    pub const QUEUE_CLOCK: u32 = 1 << 6;
 }
 
 /// State of a CPU between two of its records.
@@ -119,6 +121,8 @@ pub mod flag {
     pub const RT_THROTTLED: u8 = 1 << 4;
     /// The kernel does not report for how long the group was throttled.
     pub const THROTTLING_UNKNOWN: u8 = 1 << 5;
+    /// [`super::SwitchRecord::stolen_ns`] is the CPU's total since boot, whether a wait ended or not.
+    pub const STOLEN_TOTAL: u8 = 1 << 6;
 }
 
 /// A CPU switched tasks (`sched_switch`), which may have ended a wait. `prev` is the task that the CPU's
@@ -179,7 +183,8 @@ pub struct SwitchRecord {
     pub delivery_ns: u64,
     /// Of the wait: how long the task's group was throttled meanwhile: ns.
     pub throttled_ns: u64,
-    /// Of the wait: how long the hypervisor had the CPU meanwhile, as far as the kernel knows: ns.
+    /// Of the wait: how long the hypervisor had the CPU meanwhile, as far as the kernel knows: ns. With
+    /// [`flag::STOLEN_TOTAL`], how long it had the CPU in total.
     pub stolen_ns: u64,
     /// The cgroup of `next`.
     pub cgroup_id: u64,

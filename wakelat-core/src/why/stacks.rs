@@ -157,6 +157,9 @@ fn pair(wait: &Wait, from: LatencyFrom, waker: Option<StackEvent>, wakee: Option
     let begin_ns = wait.at_ns.saturating_sub(wait.latency_ns);
     let waker = waker.filter(|stack| waking_ns(wait, from) == Some(stack.at_ns));
     let wakee = wakee.filter(|stack| match wait.class {
+        // The queue's clock is not that of the stacks. It times no wait of a task that ran unseen since its last
+        // switch-out, so the stack of that is the one.
+        Class::Wakeup | Class::Preempted if from == LatencyFrom::Queued => true,
         // A wakeup may begin while the task is still going to sleep.
         Class::Wakeup => stack.at_ns <= queued_ns(wait, from),
         Class::Preempted => stack.at_ns == begin_ns,
@@ -269,6 +272,14 @@ mod tests {
         let preempted = |wait: &mut Wait| wait.class = Class::Preempted;
         assert_eq!(joined(LatencyFrom::Waking, 200, 200, preempted), (None, Some(200)));
         assert_eq!(joined(LatencyFrom::Waking, 200, 50, preempted), (None, None));
+    }
+
+    #[test]
+    fn by_the_queue_clock_a_task_has_the_stack_of_its_last_switch_out() {
+        for class in [Class::Wakeup, Class::Preempted] {
+            assert_eq!(joined(LatencyFrom::Queued, 150, 203, |wait| wait.class = class), (None, Some(203)));
+        }
+        assert_eq!(joined(LatencyFrom::Queued, 150, 50, |wait| wait.class = Class::New), (None, None));
     }
 
     #[test]

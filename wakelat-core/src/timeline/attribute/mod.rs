@@ -3,7 +3,7 @@
 use super::{
     breakdown::{Breakdown, Delivery},
     component::{Actor, Component, Culprit, UnknownReason, is_real_time, relative_priority},
-    event::{DetailedWait, Event, EventKind, SwitchEvent},
+    event::{DetailedWait, Event, EventKind, SwitchEvent, TaskInfo},
     history::{CpuOccupant, History},
     migrations::{PendingMigrations, RunqueueInterval},
 };
@@ -85,6 +85,13 @@ impl Timeline {
         let begin_ns = before_runqueue(breakdown, &waited, self.from);
         let end_ns = waited.wait.at_ns;
         self.migrations.take(switch.next.tid, waited.cpu, cpu, begin_ns, end_ns, &mut self.runqueues);
+        if let ([only], None, 1..) = (&mut self.runqueues[..], waited.cpu, waited.migrations) {
+            // The task has migrated, and the record of that is lost.
+            only.cpu = None;
+        }
+        // The run queue's clock does not count migrations.
+        let migrations = u8::try_from(self.runqueues.len() - 1).unwrap_or(u8::MAX);
+        breakdown.ended_wait.migrations = waited.migrations.max(migrations);
         // The kernel's own clocks come first; the CPU's switches and interrupts explain what they leave.
         let out_of_quota = waited.throttled_ns.unwrap_or(0).min(end_ns - begin_ns);
         let stolen = waited.stolen_ns.min(end_ns - begin_ns - out_of_quota);
@@ -150,10 +157,20 @@ fn on_runqueue(account: &mut Breakdown, history: Option<&History>, cpu: Option<u
         account.add_span(unknown(why), cpu, from_ns, to_ns);
         return;
     };
-    let waiter = (account.waiter.prio, account.waiter.policy);
+    let TaskInfo { tid, prio, policy, .. } = account.waiter;
+    // By the run queue's clock, a wait begins when the kernel starts to look for the next task: some hundred ns before
+    // the switch that ends the slice of the waiting task. The CPU was switching to the next task by then.
+    let mut switching_from_ns = None;
     history.over(from_ns, to_ns, |from_ns, to_ns, held| {
-        account.add_span(culprit(waiter, held), cpu, from_ns, to_ns);
+        if matches!(held, CpuOccupant::Task(task, _) if task.tid == tid) {
+            switching_from_ns.get_or_insert(from_ns);
+            return;
+        }
+        account.add_span(culprit((prio, policy), held), cpu, switching_from_ns.take().unwrap_or(from_ns), to_ns);
     });
+    if let Some(from_ns) = switching_from_ns {
+        account.add_span(unknown(UnknownReason::Unseen), cpu, from_ns, to_ns);
+    }
 }
 
 /// The culprit of a time in which `occupant` had the CPU, for a waiting task of this priority and policy.
@@ -181,6 +198,8 @@ fn unknown(why: UnknownReason) -> Culprit {
     Culprit { component: Component::Unexplained, actor: Actor::Unknown(why) }
 }
 
+#[cfg(test)]
+mod queue_clock_tests;
 #[cfg(test)]
 mod schedules;
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Decodes the records of the BPF programs into events, in which the kernel's words become the user's. Never panics,
 //! whatever the bytes.
 
+mod stolen_time;
+
 use wakelat_common::{
     Class,
     sample::DELIVERY_UNKNOWN,
@@ -11,6 +13,7 @@ use wakelat_common::{
     },
 };
 
+use self::stolen_time::StolenTime;
 use super::{
     event::{
         DetailedWait, Event, EventKind, ForkExecEvent, InterruptEvent, InterruptSource, MigrationEvent, SwitchEvent,
@@ -32,12 +35,14 @@ pub struct Decoder {
     cpus: HashMap<u32, Cpu>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Cpu {
     decoded: u32,
     /// Records lost so far: the highest count that a record carried.
     lost: u32,
     current: Option<TaskInfo>,
+    /// Used only if the records have the CPU's total.
+    stolen: StolenTime,
 }
 
 impl Decoder {
@@ -78,7 +83,7 @@ impl Decoder {
     /// Decodes a switch; `full` is the record that it is part of, if it describes the outgoing task.
     fn switch(&mut self, switch: &SwitchRecord, full: Option<&SwitchRecordFull>) -> Result<Decoded, DecodeError> {
         let is = |flag| switch.flags & flag != 0;
-        let known = &mut self.cpus.entry(switch.cpu).or_default().current;
+        let Cpu { current: known, stolen, .. } = self.cpus.entry(switch.cpu).or_default();
         let (prev, unseen) = if let Some(full) = full {
             prev_task(full)
         } else {
@@ -97,13 +102,22 @@ impl Decoder {
             wanted: is(flag::NEXT_WANTED),
         };
         *known = Some(next);
+        let mut ended_wait = ended_wait(switch, &prev, &next)?;
+        if is(flag::STOLEN_TOTAL) {
+            stolen.switch(switch.at_ns, switch.stolen_ns);
+            if let Some(DetailedWait { wait, migrations, stolen_ns, .. }) = &mut ended_wait {
+                // When a wait that migrated began on this CPU is not known.
+                let since_ns = wait.at_ns.saturating_sub(wait.latency_ns);
+                *stolen_ns = if *migrations == 0 { stolen.since(since_ns) } else { 0 };
+            }
+        }
         let event = SwitchEvent {
             at_ns: switch.at_ns,
             prev,
             unseen,
             prev_state: prev_state_from_u8(switch.prev_state).ok_or(DecodeError::PrevState(switch.prev_state))?,
             next,
-            ended_wait: ended_wait(switch, &prev, &next)?,
+            ended_wait,
             idle_state: (switch.idle_state != IDLE_STATE_UNKNOWN).then_some(switch.idle_state),
             rt_throttled: is(flag::RT_THROTTLED),
         };

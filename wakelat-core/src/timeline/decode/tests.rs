@@ -300,3 +300,21 @@ fn every_field_of_a_work_item_arrives() {
     let short = Decoder::default().decode(&begins[..31]);
     assert_eq!(short, Err(DecodeError::Length { found: 31, expected: 32 }));
 }
+
+#[test]
+fn stolen_time_is_that_of_the_wait_if_the_records_have_the_total_of_the_cpu() {
+    let mut decoder = Decoder::default();
+    let mut stolen_ns = |at_ns, total_ns, latency_ns, migrations, class| {
+        let flags = flag::STOLEN_TOTAL;
+        let switch = SwitchRecord { at_ns, stolen_ns: total_ns, latency_ns, migrations, class, flags, ..a_switch() };
+        let event = decoder.decode(record_bytes::bytes(&a_full_switch(switch))).unwrap();
+        let EventKind::Switch(switch) = event.kind else { panic!("{event:?}") };
+        switch.ended_wait.map(|waited| waited.stolen_ns)
+    };
+    let wakeup = Class::Wakeup as u8;
+    assert_eq!(stolen_ns(1_000, 70_000, 500, 0, wakeup), Some(0), "nothing is known before the first switch");
+    assert_eq!(stolen_ns(2_000, 70_100, 0, 0, NO_WAIT), None);
+    assert_eq!(stolen_ns(3_000, 70_130, 500, 0, wakeup), Some(30));
+    assert_eq!(stolen_ns(4_000, 70_130, 3_000, 0, wakeup), Some(130));
+    assert_eq!(stolen_ns(5_000, 70_130, 3_000, 1, wakeup), Some(0), "the part on this CPU is not known");
+}
