@@ -39,6 +39,12 @@ pub fn document(why: WhyRun) -> Value {
     assert!(ended.status.success(), "{ended:#?}");
     let document: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error} in {ended:?}"));
     assert_eq!(document["schema"], "wakelat.why/1");
+    check(&document);
+    document
+}
+
+/// Checks that nothing was lost, and that the components of all groups and of the longest waits add up.
+pub fn check(document: &Value) {
     assert_eq!(document["timeline"]["lost"], 0, "{}", document["timeline"]);
     assert_eq!(document["coverage"]["events_lost"], 0, "{}", document["coverage"]);
     for list_name in ["classes", "groups"] {
@@ -51,7 +57,6 @@ pub fn document(why: WhyRun) -> Value {
         let sum: u64 = list(&wait["shares"]).iter().map(|share| number(&share["ns"])).sum();
         assert_eq!(sum, number(&wait["latency_ns"]), "the shares do not add up: {wait}");
     }
-    document
 }
 
 /// Ends the run as Ctrl-C does, and returns its results for `class`. Hardly anything of them may be

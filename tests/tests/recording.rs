@@ -9,6 +9,7 @@ use wakelat_tests::{
     suite::{self, TestOutcome},
     task::Policy,
     wakelat::{AttachCase, Wakelat, command},
+    why::check,
     workload::{BehindHog, Performance, Planted, PlantedCause, TimeBounds, Workload},
 };
 
@@ -20,17 +21,20 @@ fn main() {
     ]);
 }
 
+/// What starts the clock.
+const STARTS: [&str; 2] = ["waking", "queued"];
+
 /// Records a task behind a hog, and returns what the workload knows about it.
-fn recorded(attach: AttachCase, file: &str) -> Performance {
+fn recorded(attach: AttachCase, from: &str, file: &str) -> Performance {
     let load = BehindHog { rounds: 40, spin_ns: 3_000_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
-    recorded_of(attach, file, Workload::BehindHog(load))
+    recorded_of(attach, from, file, Workload::BehindHog(load))
 }
 
 /// Records the `wl-sleeper` of a load.
-fn recorded_of(attach: AttachCase, file: &str, load: Workload) -> Performance {
+fn recorded_of(attach: AttachCase, from: &str, file: &str, load: Workload) -> Performance {
     let mut staged = load.stage();
     let tid = staged.tid("wl-sleeper").to_string();
-    let line = ["record", "--attach", attach.name(), "--class", "wakeup", "--tid", &tid, "-o", file];
+    let line = ["record", "--attach", attach.name(), "--from", from, "--class", "wakeup", "--tid", &tid, "-o", file];
     let record = Wakelat::measuring(command(&line));
     let performance = staged.perform();
     record.signal(Signal::SIGINT);
@@ -44,7 +48,15 @@ fn why(file: &str, arguments: &[&str]) -> Value {
     assert!(shown.status.success(), "{shown:?}");
     let written = String::from_utf8(shown.stdout).expect("UTF-8");
     documents::assert_valid(&written);
-    serde_json::from_str(&written).expect("a document")
+    let document = serde_json::from_str(&written).expect("a document");
+    check(&document);
+    document
+}
+
+/// The terms of the coverage: with the run queue's clock, those of switch-ins.
+fn terms(document: &Value) -> &Value {
+    let coverage = &document["coverage"];
+    coverage.get("switch_ins").filter(|terms| !terms.is_null()).unwrap_or(coverage)
 }
 
 fn sum(groups: &Value, of: &str) -> u64 {
@@ -55,14 +67,22 @@ fn a_recording_can_be_grouped_by_any_key(attach: AttachCase) -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("file.wakelat");
     let file = file.to_str().expect("a path");
-    let performance = recorded(attach, file);
+    STARTS.iter().for_each(|from| assert_can_be_grouped(attach, from, file));
+    Ok(())
+}
+
+fn assert_can_be_grouped(attach: AttachCase, from: &str, file: &str) {
+    let performance = recorded(attach, from, file);
     let mode = std::fs::metadata(file).expect("the recording").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "other users can read it: {mode:o}");
     let document = why(file, &[]);
     let waits = sum(&document["classes"], "count");
-    assert_eq!(waits, document["coverage"]["measured"], "{document}");
+    assert_eq!(document["from"], from, "{document}");
+    assert_eq!(waits, terms(&document)["measured"], "{document}");
+    // The queue's clock does not know the class of the first wait.
+    let unknown = terms(&document)["unknown_start"].as_u64().unwrap_or(0);
     assert!(waits <= performance.wakeups["wl-sleeper"], "{document}");
-    assert!(waits + performance.untraced >= performance.wakeups["wl-sleeper"], "{document}");
+    assert!(waits + unknown + performance.untraced >= performance.wakeups["wl-sleeper"], "{document}");
     assert_eq!(document["interferers"][0]["name"], "wl-hog", "{document}");
     for key in ["tid", "cpu", "policy,class"] {
         let by_key = why(file, &["--by", key]);
@@ -70,7 +90,6 @@ fn a_recording_can_be_grouped_by_any_key(attach: AttachCase) -> TestOutcome {
             assert_eq!(sum(&by_key["groups"], of), sum(&document["classes"], of), "by {key}: {by_key}");
         }
     }
-    Ok(())
 }
 
 /// Without migrations, the time on the CPU that the task left would be attributed to what runs on the
@@ -80,8 +99,13 @@ fn a_recording_has_the_migrations(attach: AttachCase) -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("file.wakelat");
     let file = file.to_str().expect("a path");
+    STARTS.iter().for_each(|from| assert_has_the_migrations(attach, from, file, (cpu, to)));
+    Ok(())
+}
+
+fn assert_has_the_migrations(attach: AttachCase, from: &str, file: &str, (cpu, to): (usize, usize)) {
     let cause = PlantedCause::Migrated { to, spins_ns: [3_000_000, 6_000_000] };
-    let performance = recorded_of(attach, file, Workload::Planted(Planted { rounds: 10, cpu, cause }));
+    let performance = recorded_of(attach, from, file, Workload::Planted(Planted { rounds: 10, cpu, cause }));
     let wakeups = &why(file, &[])["classes"][0];
     assert_eq!(wakeups["migrated"], wakeups["count"], "{}", wakeups["components"]);
     let count = wakeups["count"].as_u64().expect("a number");
@@ -93,13 +117,12 @@ fn a_recording_has_the_migrations(attach: AttachCase) -> TestOutcome {
         println!("\n  {name}: {found_ns} ns by the recording, at least {least_ns} by its own clock");
         assert!(found_ns * 20 >= least_ns * 19, "{name} has {found_ns} of {least_ns} ns: {}", wakeups["components"]);
     }
-    Ok(())
 }
 
 fn a_recording_that_was_cut_short_is_refused(attach: AttachCase) -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("file.wakelat");
-    recorded(attach, file.to_str().expect("a path"));
+    recorded(attach, STARTS[0], file.to_str().expect("a path"));
     let whole = std::fs::read(&file).expect("the recording");
     std::fs::write(&file, &whole[..whole.len() - 1]).expect("the recording");
     let shown = command(&["why", "-i"]).arg(&file).output().expect("wakelat");

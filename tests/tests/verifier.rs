@@ -75,6 +75,8 @@ fn every_program_passes_the_verifier() -> TestOutcome {
                 &["why", "--mode", "aggregate"],
                 &["why", "--mode", "aggregate", "--max-overhead", "1%"],
                 &["trace", "--all", "-M", "-w", "--json"],
+                &["why", "--from", "queued", "--collect", "irq,idle,throttling,workqueue,fork", "--stacks=wakee"],
+                &["trace", "--from", "queued", "--all", "-M", "--json"],
             ] {
                 print_verified(&[view, &["-q", "-d", "1ms", "--attach", attach.name()]].concat());
             }

@@ -57,6 +57,8 @@ mod switch_events;
 #[cfg(target_arch = "bpf")]
 mod switch_queue_clock;
 #[cfg(target_arch = "bpf")]
+mod switch_queue_events;
+#[cfg(target_arch = "bpf")]
 mod switch_waits;
 #[cfg(target_arch = "bpf")]
 mod task_sampling;
@@ -64,6 +66,8 @@ mod task_sampling;
 mod task_table;
 #[cfg(target_arch = "bpf")]
 mod throttle_steal_clocks;
+#[cfg(target_arch = "bpf")]
+mod throttled_clocks;
 #[cfg(target_arch = "bpf")]
 mod wait_causes;
 #[cfg(target_arch = "bpf")]

@@ -4,19 +4,26 @@ use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::timeline::{MigrationRecord, feature, kind};
 
 use crate::{
-    cpu_state, filter, kernel_structs::TaskFields, maps::feature_enabled, task_table, throttle_steal_clocks,
-    wait_record, window,
+    cpu_state, filter,
+    kernel_structs::{Read, Task, TaskFields as _},
+    maps::feature_enabled,
+    task_table, throttle_steal_clocks, wait_record, window,
 };
 
 /// `sched_migrate_task`: `task` is about to move to the run queue of `to_cpu`. Updates its pending wait
 /// and emits a [`MigrationRecord`].
 #[inline(always)]
-pub fn migrate<T: TaskFields>(task: T, to_cpu: u32) {
+pub fn migrate<R: Read>(task: Task<R>, to_cpu: u32) {
     if !window::is_open() {
         return;
     }
+    let pid = task.pid();
     let mut waiting = false;
-    if let Some(entry) = task_table::find(task) {
+    if feature_enabled(feature::QUEUE_CLOCK) {
+        // Nothing is kept of a wait. The kernel has just taken the task off its queue, but a task that is woken is on
+        // none (`on_rq` is `TASK_ON_RQ_MIGRATING` or 0, kernel/sched/core.c).
+        waiting = task.is_runnable() && filter::wants(task, pid);
+    } else if let Some(entry) = task_table::find(task) {
         // SAFETY: the entry is this task's. A task migrates under the lock of the run queue that it
         // leaves or, while it is on none, under its own (`set_task_cpu()`, kernel/sched/core.c). See
         // `switch_out` for `sched_waking`.
@@ -26,7 +33,6 @@ pub fn migrate<T: TaskFields>(task: T, to_cpu: u32) {
         }
         waiting = entry.pending.is_wanted();
     }
-    let pid = task.pid();
     if !waiting && !(feature_enabled(feature::ALL_MIGRATIONS) && filter::wants(task, pid)) {
         return;
     }

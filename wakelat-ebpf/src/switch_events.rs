@@ -85,28 +85,41 @@ impl SwitchContext for FixedSwitchContext {
     }
 }
 
+/// Where [`emit`] takes the wait from.
+pub trait WaitSource: Copy {
+    /// What the record says about the wait. Called just before the record is written.
+    fn wait(self) -> WaitInfo;
+}
+
+impl WaitSource for WaitInfo {
+    #[inline(always)]
+    fn wait(self) -> WaitInfo {
+        self
+    }
+}
+
 /// What a record says about the wait that ended. Plain numbers: the verifier forgets what a pointer on
 /// the stack points to if only one of two paths sets it.
 #[derive(Clone, Copy)]
-struct WaitInfo {
-    sampling_shift: u8,
-    class: u8,
-    preempted_sleeping: u8,
-    migrations: u8,
-    flags: u8,
-    prev_cpu: u32,
-    waker_pid: u32,
-    wait_cpu: u32,
-    waker_cpu: u32,
-    latency_ns: u64,
-    delivery_ns: u64,
-    throttled_ns: u64,
-    stolen_ns: u64,
+pub struct WaitInfo {
+    pub sampling_shift: u8,
+    pub class: u8,
+    pub preempted_sleeping: u8,
+    pub migrations: u8,
+    pub flags: u8,
+    pub prev_cpu: u32,
+    pub waker_pid: u32,
+    pub wait_cpu: u32,
+    pub waker_cpu: u32,
+    pub latency_ns: u64,
+    pub delivery_ns: u64,
+    pub throttled_ns: u64,
+    pub stolen_ns: u64,
 }
 
 impl WaitInfo {
     /// No wait ended.
-    const NONE: Self = Self {
+    pub const NONE: Self = Self {
         sampling_shift: 0,
         class: NO_WAIT,
         preempted_sleeping: 0,
@@ -147,12 +160,12 @@ impl WaitInfo {
 
 /// Sends the record. Returns whether there was room.
 #[inline(always)]
-fn emit<R: Read>(
+pub fn emit<R: Read, W: WaitSource>(
     now: u64,
     cpu: u32,
     (prev, prev_pid, prev_state): (Task<R>, u32, PrevState),
     (next, next_pid): (Task<R>, u32),
-    wait: WaitInfo,
+    wait: W,
 ) -> bool {
     let Some(here) = cpu_state::get() else { return false };
     let (idle_state, check_ring) = count_switch(here, prev_pid == 0);
@@ -160,7 +173,7 @@ fn emit<R: Read>(
     // meanwhile.
     let (unseen, idle_since_ns) =
         unsafe { ((*here).count_unseen(prev.nr_switches()), mem::take(&mut (*here).idle_since_ns)) };
-    let mut flags = wait.flags;
+    let mut flags = wait.wait().flags;
     // The filter result for a task that goes to sleep, or that is switched in, only matters if all are
     // requested.
     let is_preempted = matches!(prev_state, PrevState::Runnable | PrevState::PreemptedSleeping);
@@ -180,7 +193,7 @@ fn emit<R: Read>(
     }
     let with_cgroup = WITH_CGROUP.load() != 0;
     let current = current_task(next, next_pid);
-    let record = |kind: u8, lost: u32| SwitchRecord {
+    let record = |kind: u8, lost: u32, wait: WaitInfo| SwitchRecord {
         kind,
         sampling_shift: wait.sampling_shift,
         class: wait.class,
@@ -215,13 +228,13 @@ fn emit<R: Read>(
     let unchanged = (unseen == 0 || unseen == UNSEEN_UNKNOWN) && is_unchanged(prev, prev_pid, recorded);
     let sent = if unchanged {
         cpu_state::reserve(here, cpu).map(|(mut slot, lost)| {
-            slot.write(record(kind::SWITCH, lost));
+            slot.write(record(kind::SWITCH, lost, wait.wait()));
             wait_record::submit(slot, cpu, check_ring);
         })
     } else {
         cpu_state::reserve(here, cpu).map(|(mut slot, lost)| {
             slot.write(SwitchRecordFull {
-                switch: record(kind::SWITCH_FULL, lost),
+                switch: record(kind::SWITCH_FULL, lost, wait.wait()),
                 prev_tgid: prev.tgid(),
                 prev_prio: prev.prio(),
                 prev_policy: prev.policy(),

@@ -42,6 +42,9 @@ static QUEUE_SLOT_MASK: Global<u32> = Global::new(0);
 
 /// What a program does at a switch besides measuring the wait of `next`.
 pub trait SwitchHooks<T: QueuedTask> {
+    /// Whether [`Self::end`] sends the wait, in place of a sample or a histogram.
+    const SENDS_WAITS: bool = false;
+
     /// Called first. `unseen`: there may have been switches on this CPU since the last one, which were not seen. `period`:
     /// the number of the measuring period.
     fn begin(&mut self, unseen: bool, period: u8);
@@ -49,11 +52,11 @@ pub trait SwitchHooks<T: QueuedTask> {
     /// `prev`, which is not idle, leaves its CPU.
     fn switch_out(&mut self, prev: T, pid: u32, leaving: PrevState);
 
-    /// The wait of `next` is measured and aggregated.
+    /// The wait of `next` is measured. Called only if it is aggregated, or if [`Self::SENDS_WAITS`].
     fn measured(&mut self, class: Class, latency_ns: u64);
 
-    /// Called last, in every case.
-    fn end(&mut self, next: T, pid: u32);
+    /// Called last, in every case. With [`Self::SENDS_WAITS`], returns whether the wait was sent, if there is one.
+    fn end(&mut self, next: T, pid: u32) -> Option<bool>;
 }
 
 /// Nothing besides.
@@ -70,7 +73,9 @@ impl<T: QueuedTask> SwitchHooks<T> for NoHooks {
     fn measured(&mut self, _: Class, _: u64) {}
 
     #[inline(always)]
-    fn end(&mut self, _: T, _: u32) {}
+    fn end(&mut self, _: T, _: u32) -> Option<bool> {
+        None
+    }
 }
 
 /// Handles both halves of a switch, `prev` first.
@@ -118,7 +123,9 @@ pub fn switch_with<T: QueuedTask, H: SwitchHooks<T>>(
         state.add(SwitchCounter::Seen, 1);
         switch_in(state, prev, next, pid, SwitchIn { clock_ns, period }, &mut hooks);
     }
-    hooks.end(next, pid);
+    if let Some(is_sent) = hooks.end(next, pid) {
+        state.add(if is_sent { SwitchCounter::Measured } else { SwitchCounter::RingBufferFull }, 1);
+    }
     state.finished += 1;
 }
 
@@ -203,7 +210,7 @@ fn switch_in<T: QueuedTask>(
     if !filter::wants_cpu(|| unsafe { bpf_get_smp_processor_id() }) {
         return state.add(SwitchCounter::Filtered, 1);
     }
-    deliver(state, prev, next, class, latency_ns, || hooks.measured(class, latency_ns));
+    deliver(state, prev, next, EndedWait { class, latency_ns }, hooks);
 }
 
 /// What the kernel has of a wait that ends.
@@ -263,16 +270,21 @@ fn set_on_every_path(mut value: u64) -> u64 {
     value
 }
 
-/// Aggregates or sends a wait that the filter accepts, if its class and length are wanted. Calls `measured` if it is
-/// aggregated.
+/// A wait that is known, and that the filter accepts.
+#[derive(Clone, Copy)]
+struct EndedWait {
+    class: Class,
+    latency_ns: u64,
+}
+
+/// Aggregates or sends a wait, or passes it to `hooks`, if its class and length are wanted.
 #[inline(always)]
-fn deliver<T: QueuedTask>(
+fn deliver<T: QueuedTask, H: SwitchHooks<T>>(
     state: &mut QueueState,
     prev: T,
     next: T,
-    class: Class,
-    latency_ns: u64,
-    measured: impl FnOnce(),
+    EndedWait { class, latency_ns }: EndedWait,
+    hooks: &mut H,
 ) {
     if !wants(class) {
         return state.add(SwitchCounter::OtherClass, 1);
@@ -280,6 +292,9 @@ fn deliver<T: QueuedTask>(
     if latency_ns < THRESHOLD_NS.load() {
         state.add(SwitchCounter::Filtered, 1);
         return state.add(SwitchCounter::BelowThreshold, 1);
+    }
+    if H::SENDS_WAITS {
+        return hooks.measured(class, latency_ns);
     }
     let sample = |cpu| {
         let wait = WaitPart {
@@ -296,7 +311,7 @@ fn deliver<T: QueuedTask>(
         wait_record::sample_on(cpu, wait, prev, next)
     };
     if AGGREGATE.load() != 0 {
-        measured();
+        hooks.measured(class, latency_ns);
         // SAFETY: no arguments, no side effects.
         histogram::record(class, latency_ns, next, || sample(unsafe { bpf_get_smp_processor_id() }));
         return state.add(SwitchCounter::Measured, 1);

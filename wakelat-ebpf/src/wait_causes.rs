@@ -3,7 +3,7 @@
 
 use aya_ebpf::{
     Global,
-    bindings::{BPF_ANY, BPF_F_MMAPABLE},
+    bindings::BPF_ANY,
     btf_maps::{Array, HashMap, PerCpuArray},
     helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
     macros::btf_map,
@@ -15,29 +15,22 @@ use wakelat_common::{
         GroupSumsKey, LongestWait, MAX_GROUP_SUMS, MAX_PAIR_SUMS, PairKey, PairSum,
     },
     pending_wait::PrevState,
-    queue_clock::TaskTag,
-    wait_context::Throttling,
     wait_division::{
-        DividedCause, DivisionSink, EndingWait, GroupWords, NO_WAIT, QueueInstant, RunnerSlice, SliceRing,
-        ThrottledClock, has_group, rank,
+        DividedCause, DivisionSink, EndingWait, GroupWords, NO_WAIT, QueueInstant, RunnerSlice, SliceRing, has_group,
+        rank,
     },
 };
 
 use crate::{
     direct_table::{self, DirectTable},
     kernel_structs::{QueuedTask, RunQueueFields},
-    switch_queue_clock::{SwitchHooks, slot_index, switch_with},
-    window,
+    switch_queue_clock::{SwitchHooks, switch_with},
+    throttled_clocks, window,
 };
 
 /// This CPU's last switches.
 #[btf_map]
 static LAST_SLICES: PerCpuArray<SliceRing, 1> = PerCpuArray::new();
-
-/// Key: the low bits of a TID. Value: how long the queue of its group had been throttled when the task left a CPU. The
-/// loader sets the number of elements, a power of two.
-#[btf_map]
-static THROTTLED_CLOCKS: Array<ThrottledClock, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
 /// The waits of each group. Read and emptied by user space, one half at a time.
 #[btf_map]
@@ -101,20 +94,7 @@ impl<T: QueuedTask> SwitchHooks<T> for CauseHooks {
     /// Notes the clock of a task that may be throttled.
     #[inline(always)]
     fn switch_out(&mut self, prev: T, pid: u32, leaving: PrevState) {
-        let Some(slot) = THROTTLED_CLOCKS.get_ptr_mut(slot_index(pid)) else { return };
-        let clocks = prev.clocks();
-        let is_exempt = matches!(clocks.throttling, Throttling::Exempt) || matches!(leaving, PrevState::Dead);
-        let kept = if is_exempt {
-            ThrottledClock::default()
-        } else {
-            ThrottledClock::of(TaskTag::of(prev.stack()), self.cpu, self.period, clocks.throttled_ns)
-        };
-        let [owner, clock] = kept.to_words();
-        // SAFETY: a value of the map; each word is written in one access.
-        unsafe {
-            slot.cast::<u64>().write_volatile(owner);
-            slot.cast::<u64>().add(1).write_volatile(clock);
-        }
+        throttled_clocks::switch_out(prev, pid, leaving, self.cpu, self.period);
     }
 
     #[inline(always)]
@@ -125,7 +105,7 @@ impl<T: QueuedTask> SwitchHooks<T> for CauseHooks {
     /// Divides the wait that has ended, if one has. Here and not where it is measured: all ways through the program meet
     /// here, so that the verifier follows the loop once.
     #[inline(always)]
-    fn end(&mut self, next: T, pid: u32) {
+    fn end(&mut self, next: T, pid: u32) -> Option<bool> {
         // SAFETY: a word of this CPU's entry, read in one access.
         let latency_ns = unsafe { (&raw const self.ring.ended_ns).read_volatile() };
         if latency_ns != NO_WAIT {
@@ -137,6 +117,7 @@ impl<T: QueuedTask> SwitchHooks<T> for CauseHooks {
             let rank = rank(next.prio(), next.policy());
             RunnerSlice::task(self.now, group(next), rank, next.is_kernel_thread())
         });
+        None
     }
 }
 
@@ -170,7 +151,7 @@ impl CauseHooks {
         let wait = EndingWait {
             latency_ns,
             queued_ns: self.now.clock_ns.wrapping_sub(next.last_queued_ns()),
-            throttled_ns: throttled_ns(next, pid, self.cpu, self.period),
+            throttled_ns: throttled_clocks::since_switch_out(next, pid, self.cpu, self.period),
             rank: rank(next.prio(), next.policy()),
         };
         let (first, group) = self.ring.divide(wait, &mut CauseSink { sums: &mut *sums, key });
@@ -200,21 +181,6 @@ impl CauseHooks {
 #[inline(always)]
 fn group<T: QueuedTask>(task: T) -> GroupWords {
     if GROUPS_ARE_NAMES.load() != 0 { task.name_words() } else { [task.cgroup_id(), 0] }
-}
-
-/// How long the task's group was throttled on this CPU since the task left it: ns; 0 if that is not known.
-#[inline(always)]
-fn throttled_ns<T: QueuedTask>(task: T, pid: u32, cpu: u32, period: u8) -> u64 {
-    let Some(slot) = THROTTLED_CLOCKS.get_ptr_mut(slot_index(pid)) else { return 0 };
-    // SAFETY: a value of the map. Another task with this slot may write a word meanwhile; then the tags differ.
-    let noted = unsafe {
-        ThrottledClock::from_words([slot.cast::<u64>().read_volatile(), slot.cast::<u64>().add(1).read_volatile()])
-    };
-    if noted.is_of(TaskTag::of(task.stack()), cpu, period) {
-        noted.since(task.clocks_of_wait(true).throttled_ns)
-    } else {
-        0
-    }
 }
 
 /// The element of a group; `None` if there is no room for one.

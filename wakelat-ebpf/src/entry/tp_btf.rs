@@ -11,7 +11,8 @@ use wakelat_common::{
 use crate::{
     cpu_idle, fork_exec, interrupt,
     kernel_structs::{Direct, IrqAction, Task, TaskFields as _, WorkStruct},
-    migration, program_run_timer, switch_events, switch_queue_clock, switch_waits, wait_causes, wakeup, work_item,
+    migration, program_run_timer, switch_events, switch_queue_clock, switch_queue_events, switch_waits, wait_causes,
+    wakeup, work_item,
 };
 
 // TP_PROTO(struct task_struct *p)
@@ -78,6 +79,19 @@ fn switch_record(ctx: BtfTracePointContext) -> i32 {
     program_run_timer::run_switch_without_stack(|| {
         switch_events::switch(&ctx, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)))
     });
+    0
+}
+
+// Attached instead if every switch is recorded, with waits by the run queue's clock.
+#[btf_tracepoint(function = "sched_switch")]
+#[inline(always)]
+fn queue_switch_record(ctx: BtfTracePointContext) -> i32 {
+    let preempt = ctx.arg::<u64>(0) as u8 != 0;
+    program_run_timer::run_switch_without_stack(
+        // As above.
+        #[inline(always)]
+        || switch_queue_events::switch(&ctx, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2))),
+    );
     0
 }
 

@@ -28,6 +28,7 @@ fn config(line: &str) -> Config {
     let (_directory, machine) = testing::arbitrary();
     match read(line, &machine) {
         Ok(Command::Hist(config) | Command::Top(config, _) | Command::Trace(config, _)) => config,
+        Ok(Command::Why(config, _) | Command::Record(config, _)) => config,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -261,6 +262,30 @@ fn an_overhead_limit_is_rejected_if_all_tasks_are_needed() {
     ] {
         let (error, code) = refused(line, |_| {});
         assert!(code == 2 && error.contains("`--max-overhead`"), "{line}: {error}");
+    }
+}
+
+#[test]
+fn the_queue_clock_measures_for_every_view_that_needs_no_wakeups() {
+    for line in [
+        "wakelat record --from queued -o file",
+        "wakelat why --from queued --stacks=wakee",
+        "wakelat why --from queued --class preempted",
+        "wakelat trace --all -M --from queued",
+        "wakelat trace --breakdown --from queued",
+        "wakelat hist --by component --from queued",
+    ] {
+        assert_eq!(config(line).from, LatencyFrom::Queued, "{line}");
+    }
+    for (line, why) in [
+        ("wakelat hist --from queued --by waker", "`queued` sees no wakeups, and `--by waker` needs the waker"),
+        ("wakelat why --from queued --by comm,waker", "`--by waker` needs the waker"),
+        ("wakelat why --from queued --stacks", "`--stacks=waker` needs the stacks of wakers"),
+        ("wakelat why --from queued --folded file", "`--stacks=waker` needs the stacks of wakers"),
+        ("wakelat trace --all -w --from queued", "`--wakeups` needs each of them; use `wakeup` or `waking`"),
+    ] {
+        let (error, code) = refused(line, |_| {});
+        assert!(error.contains(why) && code == 2, "{line}: {error}");
     }
 }
 

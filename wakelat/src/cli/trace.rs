@@ -68,6 +68,9 @@ impl TraceFlags {
             return Ok((config, TraceRows::Waits));
         }
         config.set_all_classes()?;
+        if all.wakeups {
+            config.check_sees_wakeups("--wakeups", "each of them")?;
+        }
         let shown =
             SchedLineOptions { idle: config.filter.wants_any_task(), migrations: all.migrations, wakeups: all.wakeups };
         let cpus = machine.cpus.iter().filter(|cpu| all.cpu_map && config.filter.wants_cpu(*cpu));

@@ -78,10 +78,10 @@ pub(super) fn with_all_waits(command: clap::Command) -> clap::Command {
 }
 
 /// Resets the event that starts a wakeup's latency if no wakeups are measured: the default of `why` is
-/// only for wakeups.
+/// only for wakeups. The run queue's clock measures all classes.
 pub(super) fn adjust_from(filter: &mut FilterFlags) {
     let wakes = |class: &ClassName| matches!(class, ClassName::Wakeup | ClassName::Runqueue);
-    if !filter.class.iter().any(wakes) {
+    if filter.from != FromEvent::Queued && !filter.class.iter().any(wakes) {
         filter.from = FromEvent::Wakeup;
     }
 }
@@ -143,6 +143,9 @@ impl WhyFlags {
         let machine = machine()?;
         let mut config = self.common.config(&machine)?;
         config.set_why(self.grouping.config(&[])?, &machine)?;
+        if stacks.waker {
+            config.check_sees_wakeups("--stacks=waker", "the stacks of wakers")?;
+        }
         stacks.folded.as_deref().map_or(Ok(()), |folded| config.output.check_beside("--folded", folded))?;
         Ok(Command::Why(
             config,

@@ -81,12 +81,12 @@ impl AttachPoint {
 
 /// In the order of attaching: programs that end or describe a wait are attached before those that begin one,
 /// and detached after them.
-const SCHED_POINTS: [AttachPoint; 7] = [
+const SCHED_POINTS: [AttachPoint; 8] = [
     AttachPoint::new("sched_switch", |settings| settings.timeline.is_none() && !settings.queue_clock),
     // Replaces `sched_switch` if the run queue's clock measures the waits: then no other program is needed.
     AttachPoint {
         program: ProgramSpec { tracepoint: "sched_switch", program: "queue_switch" },
-        needed: |settings| settings.queue_clock && settings.causes.is_none(),
+        needed: |settings| settings.queue_clock && settings.causes.is_none() && settings.timeline.is_none(),
     },
     // Replaces `queue_switch` if the causes of waits are counted as well.
     AttachPoint {
@@ -96,7 +96,12 @@ const SCHED_POINTS: [AttachPoint; 7] = [
     // Replaces `sched_switch` if every switch is recorded.
     AttachPoint {
         program: ProgramSpec { tracepoint: "sched_switch", program: "switch_record" },
-        needed: |settings| settings.timeline.is_some(),
+        needed: |settings| settings.timeline.is_some() && !settings.queue_clock,
+    },
+    // Replaces `queue_switch` if every switch is recorded.
+    AttachPoint {
+        program: ProgramSpec { tracepoint: "sched_switch", program: "queue_switch_record" },
+        needed: |settings| settings.timeline.is_some() && settings.queue_clock,
     },
     AttachPoint::new("sched_waking", |settings| {
         measures_wakeups(settings, Class::Wakeup) && (settings.with_waking || settings.from_waking)
@@ -164,7 +169,7 @@ pub(super) fn needed_programs(settings: &Settings, exists: impl Fn(&str) -> bool
     let needed = |points: &[AttachPoint]| -> Vec<ProgramSpec> {
         points.iter().filter(|point| (point.needed)(settings)).map(|point| point.program).collect()
     };
-    let (on_switch, on_wakeup) = SCHED_POINTS.split_at(4);
+    let (on_switch, on_wakeup) = SCHED_POINTS.split_at(5);
     let events = needed(&EVENT_POINTS).into_iter().filter(|event| exists(event.tracepoint));
     needed(on_switch).into_iter().chain(events).chain(needed(on_wakeup)).collect()
 }

@@ -148,7 +148,7 @@ impl Collector {
             .map_max_entries("TASK_SLOTS", table_size.slots)
             .map_max_entries("TASK_OVERFLOW", table_size.overflow)
             .map_max_entries("QUEUE_SLOTS", if settings.queue_clock { queue_size.slots() } else { 1 })
-            .map_max_entries("THROTTLED_CLOCKS", if settings.causes.is_some() { queue_size.slots() } else { 1 })
+            .map_max_entries("THROTTLED_CLOCKS", if needs_throttled_clocks(settings) { queue_size.slots() } else { 1 })
             .map_max_entries("DIRECT_GROUPS", direct(settings.causes.is_some(), DIRECT_GROUPS))
             .map_max_entries("DIRECT_PAIRS", direct(settings.causes.is_some(), DIRECT_PAIRS))
             .map_max_entries(groups::DIRECT_MAP, direct(settings.groups.is_some(), DIRECT_ELEMENTS))
@@ -240,8 +240,14 @@ fn timeline_features(settings: &Settings) -> u32 {
         (events.migrations == MigrationScope::All, timeline::feature::ALL_MIGRATIONS),
         (events.wakeups, timeline::feature::WAKEUPS),
         (events.filter_results, timeline::feature::FILTER_RESULTS),
+        (settings.queue_clock, timeline::feature::QUEUE_CLOCK),
     ];
     features.iter().filter(|(wanted, _)| *wanted).fold(0, |bits, (_, bit)| bits | bit)
+}
+
+/// Whether the programs keep the throttling clock of each task that leaves a CPU.
+fn needs_throttled_clocks(settings: &Settings) -> bool {
+    settings.causes.is_some() || (settings.queue_clock && settings.timeline.is_some_and(|events| events.clocks))
 }
 
 /// Reads the kernel's BTF.

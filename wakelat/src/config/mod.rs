@@ -146,7 +146,7 @@ impl Config {
     /// Measures waits of all classes, each separately.
     ///
     /// # Errors
-    /// If `--max-overhead` or `--from queued` is given.
+    /// If `--max-overhead` is given.
     pub(crate) fn set_all_classes(&mut self) -> Result<(), ConfigError> {
         (self.classes, self.merged) = (all_classes(), false);
         self.check_can_record_events()
@@ -171,37 +171,42 @@ impl Config {
     /// If a key is not available on this machine, or if the waits cannot be aggregated there.
     pub(crate) fn set_grouping(&mut self, grouping: GroupingConfig, machine: &Machine) -> Result<(), ConfigError> {
         grouping.check_available(machine)?;
-        if self.from == LatencyFrom::Queued && grouping.by.contains(&Key::Waker) {
-            let why = "`queued` sees no waker, which `--by waker` needs; use `wakeup` or `waking`";
-            return Err(ConfigError::usage("--from", why));
-        }
+        self.check_sees_waker_of(&grouping)?;
         (self.by, self.max_groups) = (grouping.by, grouping.max_groups);
         self.mode = aggregation_mode::mode(grouping.mode, self, machine.publishes_btf)?;
         if self.by.contains(&Key::Component) { self.check_can_record_events() } else { Ok(()) }
     }
 
-    /// Rejects settings under which only waits are recorded, and not the events of all tasks.
+    /// Rejects a sample of the tasks, which does not have the events of all tasks.
     fn check_can_record_events(&self) -> Result<(), ConfigError> {
-        let with = "`why`, `record`, `trace --breakdown`, `trace --all` or `--by component`";
         if self.max_overhead_ppm.is_some() {
+            let with = "`why`, `record`, `trace --breakdown`, `trace --all` or `--by component`";
             let why = format!(
                 "cannot be used with {with}, which need the events of all tasks, not of a sample; leave it out"
             );
             return Err(ConfigError::usage("--max-overhead", why));
         }
-        if self.from == LatencyFrom::Queued {
-            let why = format!(
-                "`queued` cannot be used with {with}, which need the times of wakeups; use `wakeup` or `waking`"
-            );
-            return Err(ConfigError::usage("--from", why));
-        }
         Ok(())
+    }
+
+    /// Rejects groups by waker if the run queue's clock measures the waits.
+    fn check_sees_waker_of(&self, grouping: &GroupingConfig) -> Result<(), ConfigError> {
+        if grouping.by.contains(&Key::Waker) { self.check_sees_wakeups("--by waker", "the waker") } else { Ok(()) }
+    }
+
+    /// Rejects `flag`, which needs `events` at wakeups, if the run queue's clock measures the waits.
+    pub(crate) fn check_sees_wakeups(&self, flag: &str, events: &str) -> Result<(), ConfigError> {
+        if self.from != LatencyFrom::Queued {
+            return Ok(());
+        }
+        let why = format!("`queued` sees no wakeups, and `{flag}` needs {events}; use `wakeup` or `waking`");
+        Err(ConfigError::usage("--from", why))
     }
 
     /// Adds the components of each wait.
     ///
     /// # Errors
-    /// If `--max-overhead` or `--from queued` is given.
+    /// If `--max-overhead` is given.
     pub(crate) fn set_breakdown(&mut self) -> Result<(), ConfigError> {
         self.check_can_record_events()
     }
@@ -212,6 +217,7 @@ impl Config {
     /// As for [`Config::set_grouping`], and if the output format is CSV.
     pub(crate) fn set_why(&mut self, grouping: GroupingConfig, machine: &Machine) -> Result<(), ConfigError> {
         grouping.check_available(machine)?;
+        self.check_sees_waker_of(&grouping)?;
         self.check_can_record_events()?;
         check_why(&grouping, &self.output)?;
         (self.by, self.max_groups) = (grouping.by, grouping.max_groups);
@@ -262,7 +268,7 @@ impl Config {
     /// Records all events to a file.
     ///
     /// # Errors
-    /// If `--max-overhead`, `--from queued` or another output format is given, or if the output is a terminal.
+    /// If `--max-overhead` or another output format is given, or if the output is a terminal.
     pub(crate) fn set_recorded(&mut self) -> Result<(), ConfigError> {
         self.check_can_record_events()?;
         let flag = match self.output.format {
