@@ -45,10 +45,19 @@ const SPIN_NS: u64 = 3_000_000;
 /// Number of timers whose interrupt takes some ms.
 const TIMERS: u64 = 10_000;
 
+/// What starts the clock, where a test does not depend on it.
+const STARTS: [&str; 2] = ["waking", "queued"];
+
 /// The result of `why` for the wakeups of the only waiting task, and what the load does.
 fn planted(attach: AttachCase, rounds: u64, cpu: usize, cause: PlantedCause) -> (Value, Performance) {
+    planted_from(attach, "waking", rounds, cpu, cause)
+}
+
+/// Does the same, with another start of the clock.
+fn planted_from(attach: AttachCase, from: &str, rounds: u64, cpu: usize, cause: PlantedCause) -> (Value, Performance) {
     let mut staged = Workload::Planted(Planted { rounds, cpu, cause }).stage();
-    let why = why(attach, &["--tid", &staged.tid("wl-sleeper").to_string(), "--class", "wakeup"]);
+    let tid = staged.tid("wl-sleeper").to_string();
+    let why = why(attach, &["--tid", &tid, "--class", "wakeup", "--from", from]);
     let performance = staged.perform();
     (ended(why, "wakeup"), performance)
 }
@@ -96,14 +105,16 @@ fn a_task_above_all_others_waits_for_none_of_them(attach: AttachCase) -> TestOut
 }
 
 fn two_tasks_in_turn_each_have_their_share(attach: AttachCase) -> TestOutcome {
-    let cause = PlantedCause::InTurn { spins_ns: [4_000_000, 8_000_000], turns: 2 };
-    let (wakeups, performance) = planted(attach, 10, machine::one_cpu(), cause);
-    assert_longest_first(&wakeups, "higher", &performance);
-    for name in performance.reported.took.keys() {
-        let due = due(&wakeups, &performance, name);
-        assert_due(name, culprit(&wakeups, "higher", name), due, &wakeups);
+    for from in STARTS {
+        let cause = PlantedCause::InTurn { spins_ns: [4_000_000, 8_000_000], turns: 2 };
+        let (wakeups, performance) = planted_from(attach, from, 10, machine::one_cpu(), cause);
+        assert_longest_first(&wakeups, "higher", &performance);
+        for name in performance.reported.took.keys() {
+            let due = due(&wakeups, &performance, name);
+            assert_due(name, culprit(&wakeups, "higher", name), due, &wakeups);
+        }
+        assert_not_planted(&wakeups, "higher");
     }
-    assert_not_planted(&wakeups, "higher");
     Ok(())
 }
 
@@ -122,11 +133,13 @@ fn a_migrated_wait_is_explained_on_either_cpu(attach: AttachCase) -> TestOutcome
 }
 
 fn a_softirq_is_separated_from_the_task_that_it_interrupts(attach: AttachCase) -> TestOutcome {
-    let cause = PlantedCause::Softirq { receivers: 1_000, for_ns: SPIN_NS };
-    let (wakeups, performance) = planted(attach, 20, machine::one_cpu(), cause);
-    assert_first(&wakeups, "softirq", "NET_RX");
-    assert_due("NET_RX", culprit(&wakeups, "softirq", "NET_RX"), due(&wakeups, &performance, "send"), &wakeups);
-    assert_not_planted(&wakeups, "softirq");
+    for from in STARTS {
+        let cause = PlantedCause::Softirq { receivers: 1_000, for_ns: SPIN_NS };
+        let (wakeups, performance) = planted_from(attach, from, 20, machine::one_cpu(), cause);
+        assert_first(&wakeups, "softirq", "NET_RX");
+        assert_due("NET_RX", culprit(&wakeups, "softirq", "NET_RX"), due(&wakeups, &performance, "send"), &wakeups);
+        assert_not_planted(&wakeups, "softirq");
+    }
     Ok(())
 }
 
@@ -239,11 +252,15 @@ fn a_wakeup_sent_to_a_cpu_waits_until_it_takes_interrupts(attach: AttachCase) ->
 }
 
 fn throttling_by_quota_is_separated_from_queueing(attach: AttachCase) -> TestOutcome {
+    STARTS.iter().try_for_each(|from| assert_throttling_is_separated(attach, from))
+}
+
+fn assert_throttling_is_separated(attach: AttachCase, from: &str) -> TestOutcome {
     let limited = QuotaGroup::to_percent(10)?;
     let supervised = Supervisor::now();
     let mut staged = Workload::Hogs(Hogs { per_cpu: 1 }).stage();
     limited.add_process(staged.pid());
-    let why = why(attach, &["--comm", "wl-hog", "--class", "preempted"]);
+    let why = why(attach, &["--comm", "wl-hog", "--class", "preempted", "--from", from]);
     staged.begin();
     until("the group has been out of quota often enough", || limited.throttled().0 >= 60);
     // Now each of its waits ends, once its task runs again.
