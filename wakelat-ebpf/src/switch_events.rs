@@ -193,7 +193,9 @@ pub fn emit<R: Read, W: WaitSource>(
     }
     let with_cgroup = WITH_CGROUP.load() != 0;
     let current = current_task(next, next_pid);
-    let record = |kind: u8, lost: u32, wait: WaitInfo| SwitchRecord {
+    // In one function with the caller: the compiler would make it one of its own for its size.
+    let record = #[inline(always)]
+    |kind: u8, lost: u32, wait: WaitInfo| SwitchRecord {
         kind,
         sampling_shift: wait.sampling_shift,
         class: wait.class,
@@ -227,24 +229,30 @@ pub fn emit<R: Read, W: WaitSource>(
     let recorded = unsafe { mem::replace(&mut (*here).current, current) };
     let unchanged = (unseen == 0 || unseen == UNSEEN_UNKNOWN) && is_unchanged(prev, prev_pid, recorded);
     let sent = if unchanged {
-        cpu_state::reserve(here, cpu).map(|(mut slot, lost)| {
-            slot.write(record(kind::SWITCH, lost, wait.wait()));
-            wait_record::submit(slot, cpu, check_ring);
-        })
+        cpu_state::reserve(here, cpu).map(
+            #[inline(always)]
+            |(mut slot, lost)| {
+                slot.write(record(kind::SWITCH, lost, wait.wait()));
+                wait_record::submit(slot, cpu, check_ring);
+            },
+        )
     } else {
-        cpu_state::reserve(here, cpu).map(|(mut slot, lost)| {
-            slot.write(SwitchRecordFull {
-                switch: record(kind::SWITCH_FULL, lost, wait.wait()),
-                prev_tgid: prev.tgid(),
-                prev_prio: prev.prio(),
-                prev_policy: prev.policy(),
-                unseen,
-                switched_in_ns: if prev_pid == 0 { idle_since_ns } else { prev.switched_in_ns(now) },
-                prev_cgroup_id: if with_cgroup { prev.cgroup_id() } else { 0 },
-                prev_comm: prev.comm(),
-            });
-            wait_record::submit(slot, cpu, check_ring);
-        })
+        cpu_state::reserve(here, cpu).map(
+            #[inline(always)]
+            |(mut slot, lost)| {
+                slot.write(SwitchRecordFull {
+                    switch: record(kind::SWITCH_FULL, lost, wait.wait()),
+                    prev_tgid: prev.tgid(),
+                    prev_prio: prev.prio(),
+                    prev_policy: prev.policy(),
+                    unseen,
+                    switched_in_ns: if prev_pid == 0 { idle_since_ns } else { prev.switched_in_ns(now) },
+                    prev_cgroup_id: if with_cgroup { prev.cgroup_id() } else { 0 },
+                    prev_comm: prev.comm(),
+                });
+                wait_record::submit(slot, cpu, check_ring);
+            },
+        )
     };
     if sent.is_none() {
         // SAFETY: the pointer is to this CPU's own entry. A switch has interrupts off, so nothing writes

@@ -124,7 +124,7 @@ impl WaitSource for KeptWait {
     #[inline(always)]
     fn wait(self) -> WaitInfo {
         // SAFETY: this CPU's own entry: see `switch`.
-        unsafe { (&raw const (*self.0).wait).read_volatile() }
+        unsafe { (*self.0).wait }
     }
 }
 
