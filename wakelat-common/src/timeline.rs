@@ -155,7 +155,7 @@ pub struct SwitchRecord {
     pub flags: u8,
     /// The last C-state that the CPU entered, if it comes from idle; otherwise [`IDLE_STATE_UNKNOWN`].
     pub idle_state: u8,
-    /// Of the wait: number of migrations; 255 means 255 or more.
+    /// Of the wait: number of migrations; 255 means 255 or more. With [`feature::QUEUE_CLOCK`], 1 if there were any.
     pub migrations: u8,
     /// The thread that is switched out (`prev`).
     pub prev_pid: u32,

@@ -9,6 +9,7 @@ pub const SHORT: &[&str] = &[
     "counts:across_cpus",
     "filters:_btf",
     "queue_clock:of_the_kernel",
+    "queue_recording:recorded_thread",
     "groups:of_its_processes",
     "groups:counts_for_it",
     "groups:without_room",
