@@ -195,9 +195,11 @@ fn a_kernel_thread_is_the_first_cause(attach: AttachCase) -> TestOutcome {
     let cpu = machine::one_cpu();
     let ksmd = Ksmd::on(cpu)?;
     let spinner = Spinner::new("wl-spinner", cpu);
-    let wakelat = counted(attach, &["--tid", &spinner.tid.to_string(), "--class", "preempted", "--by", "comm"]);
+    // All classes: the kernel thread takes locks of the spinner's memory, so that the spinner may block for a moment.
+    let tid = spinner.tid.to_string();
+    let wakelat = counted(attach, &["--tid", &tid, "--class", "wakeup,new,preempted", "--by", "comm"]);
     let supervised = Supervisor::now();
-    // Always runnable, on the only CPU of the kernel thread: it waits whenever that runs.
+    // Otherwise runnable, on the only CPU of the kernel thread: it waits whenever that runs.
     spinner.begin();
     until("the spinner has run", || procfs::ran_ns(spinner.tid) > 1_000_000);
     let before_ns = procfs::ran_ns(ksmd.tid);
