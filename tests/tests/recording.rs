@@ -17,7 +17,7 @@ fn main() {
     suite::main(attached_typed![
         a_recording_can_be_grouped_by_any_key,
         a_recording_has_the_migrations,
-        a_recording_that_was_cut_short_is_refused,
+        a_recording_that_was_cut_short_covers_the_time_until_its_last_reading,
     ]);
 }
 
@@ -119,14 +119,23 @@ fn assert_has_the_migrations(attach: AttachCase, from: &str, file: &str, (cpu, t
     }
 }
 
-fn a_recording_that_was_cut_short_is_refused(attach: AttachCase) -> TestOutcome {
+fn a_recording_that_was_cut_short_covers_the_time_until_its_last_reading(attach: AttachCase) -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("file.wakelat");
-    recorded(attach, STARTS[0], file.to_str().expect("a path"));
-    let whole = std::fs::read(&file).expect("the recording");
-    std::fs::write(&file, &whole[..whole.len() - 1]).expect("the recording");
-    let shown = command(&["why", "-i"]).arg(&file).output().expect("wakelat");
-    assert_eq!(shown.status.code(), Some(1), "{shown:?}");
-    assert!(String::from_utf8_lossy(&shown.stderr).contains("truncated after"), "{shown:?}");
+    let file = file.to_str().expect("a path");
+    let load = BehindHog { rounds: 700, spin_ns: 3_000_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
+    recorded_of(attach, STARTS[0], file, Workload::BehindHog(load));
+    let complete = why(file, &[]);
+    let whole = std::fs::read(file).expect("the recording");
+    std::fs::write(file, &whole[..whole.len() - 1]).expect("the recording");
+    let strict = command(&["why", "--strict", "-i", file]).output().expect("wakelat");
+    assert_eq!(strict.status.code(), Some(1), "{strict:?}");
+    assert!(String::from_utf8_lossy(&strict.stderr).contains("truncated at byte"), "{strict:?}");
+    let cut = why(file, &[]);
+    let missing = cut["coverage"]["missing_end"]["at_byte"].as_u64().expect("a place");
+    assert!(missing < whole.len() as u64, "{cut}");
+    assert_eq!(sum(&cut["classes"], "count"), terms(&cut)["measured"], "{cut}");
+    let [cut_ns, complete_ns] = [&cut, &complete].map(|document| document["duration_ns"].as_u64().expect("a number"));
+    assert!(cut_ns < complete_ns && complete_ns - cut_ns < 2_000_000_000, "{cut_ns} of {complete_ns}");
     Ok(())
 }

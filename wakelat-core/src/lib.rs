@@ -88,19 +88,18 @@
 //! # Recordings
 //!
 //! A [`recording::Recorder`] writes frames to any writer, and a [`recording::Recording`] reads them from any reader,
-//! such as a file of `wakelat record`. A damaged or incomplete recording is an error, never a shorter result:
+//! such as a file of `wakelat record`. If its end is missing or damaged, the report says so:
 //!
 //! ```
 //! use wakelat_core::{
-//!     recording::{CollectedEvents, Frame, Header, RecordedNames, Recorder, Recording},
+//!     recording::{Frame, Header, RecordedNames, Recorder, Recording},
 //!     report::{LatencyFrom, Report},
 //!     timeline::event::{Event, EventKind, WorkItemEvent},
 //! };
 //!
 //! let mut file = Vec::new();
 //! let mut recorder = Recorder::default();
-//! let (from, collected) = (LatencyFrom::Waking, CollectedEvents::default());
-//! recorder.begin(Header { version: "1.0".to_owned(), from, merged: false, collected }, &mut file)?;
+//! recorder.begin(Header { from: LatencyFrom::Waking, ..Header::default() }, &mut file)?;
 //! let work_item = WorkItemEvent { at_ns: 1_000, tid: 7, function: None };
 //! let event = Event { cpu: 0, seq: 1, kind: EventKind::WorkItem(work_item) };
 //! recorder.event(&event, &RecordedNames::default(), &mut file)?;

@@ -15,7 +15,7 @@ use crate::{
     wait::{Comm, Wait},
 };
 
-pub use coverage::{Coverage, CoverageTerms, SwitchInTerms};
+pub use coverage::{Coverage, CoverageTerms, MissingEnd, SwitchInTerms};
 pub use method::{LatencyFrom, Mode};
 pub use overhead::{Overhead, ProgramTime, Sampling};
 

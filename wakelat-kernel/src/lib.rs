@@ -10,6 +10,7 @@ pub mod cgroup;
 pub mod context_switches;
 pub mod cpus;
 pub mod event_format;
+pub mod fair_scheduler;
 pub mod features;
 pub mod kernel_symbols;
 pub mod lockdown;

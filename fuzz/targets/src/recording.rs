@@ -1,19 +1,18 @@
 //! Recordings.
 
-use crc32fast::Hasher;
 use wakelat_core::{
-    recording::{FORMAT, Frame, MAGIC, RecordedNames, Recording},
+    recording::{FORMAT, Frame, MAGIC, RecordedNames, Recording, block},
     report::LatencyFrom,
     why::{NameCache, SummaryBuilder, SummaryOptions, render},
 };
 
-/// Reads any bytes as the frames of a recording, and shows it: nothing may panic, whatever events the file contains.
+/// Reads any bytes as the blocks of a recording, and shows it: nothing may panic, whatever events the file contains.
 /// Returns the number of frames after the header.
 ///
-/// A frame is a length of four bytes, little-endian, and that many bytes. It gets a valid checksum here, because the
-/// fuzzer cannot guess one.
-pub fn check(frames: &[u8]) -> usize {
-    let file = with_checksums(frames);
+/// A block is a length of four bytes, little-endian, and that many bytes of frames. It is compressed and gets a valid
+/// checksum here, because the fuzzer cannot guess one.
+pub fn check(blocks: &[u8]) -> usize {
+    let file = as_file(blocks);
     let Ok(mut recording) = Recording::open(&file[..]) else { return 0 };
     let options = SummaryOptions {
         from: LatencyFrom::Waking,
@@ -49,16 +48,14 @@ pub fn check(frames: &[u8]) -> usize {
     accepted
 }
 
-fn with_checksums(frames: &[u8]) -> Vec<u8> {
+fn as_file(blocks: &[u8]) -> Vec<u8> {
     let mut file = MAGIC.to_vec();
     file.extend(FORMAT.to_le_bytes());
-    let (mut rest, mut checksum) = (frames, Hasher::new());
+    let (mut rest, mut number) = (blocks, 0);
     while let Some((length, after)) = rest.split_first_chunk() {
-        let (content, after) = after.split_at(after.len().min(u32::from_le_bytes(*length) as usize));
-        checksum.update(content);
-        file.extend(length);
-        file.extend(checksum.clone().finalize().to_le_bytes());
-        file.extend(content);
+        let (frames, after) = after.split_at(after.len().min(u32::from_le_bytes(*length) as usize));
+        block::append(number, true, frames, &mut file);
+        number += 1;
         rest = after;
     }
     file

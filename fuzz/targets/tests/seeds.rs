@@ -9,7 +9,10 @@ use wakelat_common::{
     timeline::{InterruptRecord, NO_WAIT, SwitchRecord, SwitchRecordFull, kind, source},
 };
 use wakelat_core::{
-    recording::{CollectedEvents, Header, RecordedNames, Recorder},
+    recording::{
+        CollectedEvents, Header, RecordedNames, Recorder,
+        block::{self, BlockHead},
+    },
     report::{LatencyFrom, Report},
     timeline::decode::Decoder,
 };
@@ -90,32 +93,32 @@ fn with_lengths(records: &[Vec<u8>]) -> Vec<u8> {
     records.iter().flat_map(one).collect()
 }
 
-/// A recording of these records, as the target expects it: without its first bytes and without checksums.
+/// A recording of these records, as the target expects it: without its first bytes, heads of blocks and compression.
 fn recording_of(records: &[Vec<u8>]) -> Vec<u8> {
     let (mut file, mut recorder, mut decoder) = (Vec::new(), Recorder::default(), Decoder::default());
-    let header = Header {
-        version: "0.0.0".to_owned(),
-        from: LatencyFrom::Waking,
-        merged: false,
-        collected: CollectedEvents { irq: true, ..CollectedEvents::default() },
-    };
+    let collected = CollectedEvents { irq: true, ..CollectedEvents::default() };
+    let header = Header { from: LatencyFrom::Waking, collected, has_warm_up: true, ..Header::default() };
     let names = RecordedNames::default();
     recorder.begin(header, &mut file).expect("a header");
     recorder.warmed_up(&mut file).expect("a frame");
     for record in records {
         recorder.event(&decoder.decode(record).expect("a record"), &names, &mut file).expect("a frame");
     }
-    recorder.end(&Report { duration_ns: 2_000_000, ..Report::default() }, &mut file).expect("a frame");
+    let report = Report { duration_ns: 2_000_000, ..Report::default() };
+    recorder.reading(&report, &mut file).expect("a frame");
+    recorder.end(&report, &mut file).expect("a frame");
 
-    const BEFORE_FRAMES: usize = 12;
-    let (mut rest, mut frames) = (&file[BEFORE_FRAMES..], Vec::new());
-    while let Some((length, after)) = rest.split_first_chunk::<4>() {
-        let (content, after) = after[4..].split_at(u32::from_le_bytes(*length) as usize);
-        frames.extend(length);
-        frames.extend(content);
+    const BEFORE_BLOCKS: usize = 12;
+    let (mut rest, mut blocks) = (&file[BEFORE_BLOCKS..], Vec::new());
+    while let Some((head, after)) = rest.split_first_chunk() {
+        let head = BlockHead::parse(*head).expect("a head");
+        let (body, after) = after.split_at(head.length as usize);
+        let frames = block::frames(body).expect("a body");
+        blocks.extend(u32::try_from(frames.len()).expect("a short block").to_le_bytes());
+        blocks.extend(frames);
         rest = after;
     }
-    frames
+    blocks
 }
 
 /// Pseudo-random numbers, the same in each run: xorshift64 (Marsaglia, 2003).
@@ -145,9 +148,9 @@ fn every_target_accepts_its_seeds() {
         println!("{name}: {accepted:?}");
         assert!(accepted.iter().all(|accepted| *accepted > 0), "{name} accepts nothing of a seed: {accepted:?}");
     }
-    // All frames: the end of the warm-up, the waiting task's namespace, three events, and the report.
+    // All frames: the end of the warm-up, the waiting task's namespace, three events, a reading and the report.
     let [_, (_, recording), (_, timeline), ..] = targets();
-    assert_eq!((accepted("timeline", &timeline), accepted("recording", &recording)), (vec![3], vec![6]));
+    assert_eq!((accepted("timeline", &timeline), accepted("recording", &recording)), (vec![3], vec![7]));
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::{fmt, io};
 
-use super::{FORMAT, OLDEST_FORMAT};
+use super::FORMAT;
+use crate::report::MissingEnd;
 
 /// Why a recording cannot be read.
 #[derive(Debug)]
@@ -11,9 +12,9 @@ pub enum RecordingError {
     Io(io::Error),
     /// The input is not a recording.
     NotARecording,
-    /// The recording has a format that is not from [`OLDEST_FORMAT`] to [`FORMAT`].
+    /// The recording has a format that is not [`FORMAT`].
     UnsupportedFormat(u32),
-    /// The data at this offset is not a valid frame.
+    /// The data at this offset is not a valid block.
     Damaged {
         /// Offset from the start of the file: bytes.
         at: u64,
@@ -25,9 +26,20 @@ pub enum RecordingError {
     },
     /// The input ends before the end of the recording.
     Truncated {
-        /// Number of events up to there.
-        events: u64,
+        /// Offset of the first block that is not whole, from the start of the file: bytes.
+        at: u64,
     },
+}
+
+impl RecordingError {
+    /// What is missing, if everything before it is still valid.
+    pub(super) fn missing_end(&self) -> Option<MissingEnd> {
+        match *self {
+            Self::Damaged { at } => Some(MissingEnd { at, is_damaged: true }),
+            Self::Truncated { at } => Some(MissingEnd { at, is_damaged: false }),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for RecordingError {
@@ -37,7 +49,7 @@ impl fmt::Display for RecordingError {
             Self::NotARecording => f.write_str("not a recording; expected a file written by `wakelat record`"),
             Self::UnsupportedFormat(format) => write!(
                 f,
-                "a recording of format {format}, and this wakelat reads formats {OLDEST_FORMAT} to {FORMAT}; read it with the version that wrote \
+                "a recording of format {format}, and this wakelat reads format {FORMAT}; read it with the version that wrote \
                  it, or record again"
             ),
             Self::Damaged { at } => {
@@ -46,10 +58,9 @@ impl fmt::Display for RecordingError {
             Self::TrailingData { at } => {
                 write!(f, "extra data at byte {at}, after the end of the recording; read one recording at a time")
             }
-            Self::Truncated { events } => write!(
+            Self::Truncated { at } => write!(
                 f,
-                "truncated after {events} events: `wakelat record` was killed, or the file is incomplete; the number of lost \
-                 events is unknown, so its figures would not be reliable; record again"
+                "truncated at byte {at}: `wakelat record` was killed, or the file is incomplete; record again, or copy it again"
             ),
         }
     }

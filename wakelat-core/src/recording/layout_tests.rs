@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt::Write as _};
 
 use wakelat_common::{Class, pending_wait::PrevState};
 
-use super::{CollectedEvents, Frame, Header};
+use super::{CollectedEvents, Frame, Header, RecordedMachine};
 use crate::{
     aggregate::distribution::Maximum,
     report::{
@@ -172,13 +172,14 @@ fn report(from: LatencyFrom, mode: Mode) -> Report {
         coverage: Coverage {
             wakeups: terms(20),
             preemptions: Some(terms(40)),
-            switch_ins: None,
+            switch_ins: Some(switch_ins()),
             missed: Some(4),
             events_lost: Some(5),
             oldest_waiting: Some(oldest),
             groups_merged: 6,
             group_table_full: 0,
-            filtered_is_own: false,
+            filtered_is_own: true,
+            missing_end: None,
         },
         threshold: Some(Threshold { threshold_ns: 14, over: 15 }),
         overhead: Some(Overhead { cpus: 16, tool_ns: 17, programs }),
@@ -188,7 +189,27 @@ fn report(from: LatencyFrom, mode: Mode) -> Report {
 
 fn every_frame() -> Vec<Frame<'static>> {
     let collected = CollectedEvents { irq: true, idle: false, throttling: true, workqueue: true, fork: false };
-    let header = |from| Frame::Header(Header { version: "0.1.0".to_owned(), from, merged: true, collected });
+    let machine = RecordedMachine {
+        host: "web-1".to_owned(),
+        kernel: "6.1".to_owned(),
+        kernel_version: "#1 SMP".to_owned(),
+        architecture: "x86_64".to_owned(),
+        scheduler: "CFS".to_owned(),
+        cpus_online: "0-3".to_owned(),
+        time_zone: "Europe/Berlin".to_owned(),
+    };
+    let header = |from| {
+        Frame::Header(Box::new(Header {
+            version: "0.1.0".to_owned(),
+            command_line: vec!["wakelat".to_owned(), "record".to_owned()],
+            machine: machine.clone(),
+            labels: [("release".to_owned(), "42".to_owned())].into(),
+            from,
+            merged: true,
+            collected,
+            has_warm_up: false,
+        }))
+    };
     let mut frames = vec![
         header(LatencyFrom::Wakeup),
         header(LatencyFrom::Waking),
@@ -198,6 +219,7 @@ fn every_frame() -> Vec<Frame<'static>> {
         Frame::Namespace { tid: 300, namespace: Some(Namespace { pid_ns: Some(4_026_532_301), tid: 17 }) },
         Frame::Namespace { tid: 300, namespace: None },
         Frame::Function { address: 0xa, name: Some("vmstat_update".into()) },
+        Frame::UnixOffset(-3),
         Frame::WarmedUp,
     ];
     frames.extend(events().into_iter().map(|kind| Frame::Event(Cow::Owned(Event { cpu: 200, seq: 300, kind }))));
@@ -205,7 +227,7 @@ fn every_frame() -> Vec<Frame<'static>> {
         [(LatencyFrom::Wakeup, Mode::Aggregate), (LatencyFrom::Waking, Mode::Samples)]
             .map(|(from, mode)| Frame::End(Box::new(report(from, mode)))),
     );
-    frames.push(Frame::SwitchIns(switch_ins()));
+    frames.push(Frame::Reading(Box::new(report(LatencyFrom::Queued, Mode::Samples))));
     frames
 }
 
@@ -217,6 +239,7 @@ fn kind(frame: &Frame<'_>) -> &'static str {
         Frame::Task { .. } => "task",
         Frame::Namespace { .. } => "namespace",
         Frame::Function { .. } => "function",
+        Frame::UnixOffset(_) => "unix offset",
         Frame::WarmedUp => "warmed up",
         Frame::Event(event) => match event.kind {
             EventKind::Switch(_) => "switch",
@@ -228,7 +251,7 @@ fn kind(frame: &Frame<'_>) -> &'static str {
             EventKind::Stack(_) => "stack",
         },
         Frame::End(_) => "end",
-        Frame::SwitchIns(_) => "switch-ins",
+        Frame::Reading(_) => "reading",
     }
 }
 

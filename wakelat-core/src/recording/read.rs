@@ -1,42 +1,71 @@
 //! Reads recordings.
 
-use std::io::{ErrorKind, Read};
+use std::{
+    collections::VecDeque,
+    io::{ErrorKind, Read},
+};
 
-use crc32fast::Hasher;
+use super::{
+    FORMAT, Frame, Header, MAGIC, RecordingError,
+    block::{self, BlockHead, HEAD_BYTES},
+};
+use crate::report::Report;
 
-use super::{FORMAT, Frame, Header, MAGIC, MAX_FRAME_BYTES, OLDEST_FORMAT, RecordingError};
-use crate::report::SwitchInTerms;
+/// The longest segment: bytes. A second of events takes a small part of it; a longer one is no recording, and would take
+/// as much memory.
+const MAX_SEGMENT_BYTES: usize = 256 << 20;
 
 /// A recording, read frame by frame.
 #[derive(Debug)]
 pub struct Recording<R> {
     input: R,
     at: u64,
-    /// CRC-32 of all frames so far.
-    checksum: Hasher,
-    events: u64,
+    /// Number of blocks so far.
+    blocks: u32,
+    /// The rest of the current segment: offset and body of each block.
+    segment: VecDeque<(u64, Vec<u8>)>,
+    current: CurrentBlock,
     ended: bool,
-    header: Header,
-    /// The terms of switch-ins, until the report comes.
-    switch_ins: Option<SwitchInTerms>,
+    /// The report at the end of the last whole segment.
+    reading: Option<Box<Report>>,
+    /// A missing end is an error.
+    is_strict: bool,
+    header: Box<Header>,
+}
+
+/// The block whose frames come next.
+#[derive(Debug, Default)]
+struct CurrentBlock {
+    /// Its offset from the start of the file: bytes.
+    at: u64,
+    frames: Vec<u8>,
+    /// Bytes of `frames` that have been returned.
+    decoded: usize,
 }
 
 impl<R: Read> Recording<R> {
     /// Reads the header of a recording.
     ///
     /// # Errors
-    /// If the input cannot be read, or is not a recording of a format from [`OLDEST_FORMAT`] to [`FORMAT`].
+    /// If the input cannot be read, or is not a recording of the format [`FORMAT`].
     pub fn open(input: R) -> Result<Self, RecordingError> {
-        let header =
-            Header { version: String::new(), from: Default::default(), merged: false, collected: Default::default() };
-        let mut recording =
-            Self { input, at: 0, checksum: Hasher::new(), events: 0, ended: false, header, switch_ins: None };
+        let mut recording = Self {
+            input,
+            at: 0,
+            blocks: 0,
+            segment: VecDeque::new(),
+            current: CurrentBlock::default(),
+            ended: false,
+            reading: None,
+            is_strict: false,
+            header: Box::default(),
+        };
         let no_magic = |error| if is_end(&error) { RecordingError::NotARecording } else { error };
-        if recording.bytes::<8>().map_err(no_magic)? != MAGIC {
+        if recording.bytes::<8>(0).map_err(no_magic)? != MAGIC {
             return Err(RecordingError::NotARecording);
         }
-        match u32::from_le_bytes(recording.bytes()?) {
-            OLDEST_FORMAT..=FORMAT => {}
+        match u32::from_le_bytes(recording.bytes(0)?) {
+            FORMAT => {}
             other => return Err(RecordingError::UnsupportedFormat(other)),
         }
         let at = recording.at;
@@ -46,63 +75,120 @@ impl<R: Read> Recording<R> {
         }
     }
 
+    /// Makes a missing end an error.
+    #[must_use]
+    pub fn strict(self, is_strict: bool) -> Self {
+        Self { is_strict, ..self }
+    }
+
     /// The header: how the recording was measured.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The next frame; none after [`Frame::End`].
+    /// Bytes read so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.at
+    }
+
+    /// The next frame; none after [`Frame::End`]. If the end is missing and the recording is not strict, the last reading
+    /// is the end.
     ///
     /// # Errors
-    /// If the input cannot be read, is damaged, ends before [`Frame::End`], or continues after it.
+    /// If the input cannot be read, continues after [`Frame::End`], or is no recording; if it has no end and no reading,
+    /// or is strict.
     pub fn frame(&mut self) -> Result<Option<Frame<'static>>, RecordingError> {
-        if self.ended {
-            return Ok(None);
-        }
-        let at = self.at;
-        let (length, checksum) = (u32::from_le_bytes(self.bytes()?), u32::from_le_bytes(self.bytes()?));
-        if length > MAX_FRAME_BYTES {
-            return Err(RecordingError::Damaged { at });
-        }
-        let mut bytes = vec![0; length as usize];
-        self.fill(&mut bytes)?;
-        self.checksum.update(&bytes);
-        if self.checksum.clone().finalize() != checksum {
-            return Err(RecordingError::Damaged { at });
-        }
-        let Ok((mut frame, [])) = postcard::take_from_bytes(&bytes) else { return Err(RecordingError::Damaged { at }) };
-        match &mut frame {
-            Frame::Event(_) => self.events += 1,
-            Frame::SwitchIns(terms) => self.switch_ins = Some(*terms),
-            Frame::End(report) => {
-                report.coverage.switch_ins = self.switch_ins;
-                self.end()?;
+        loop {
+            if self.current.decoded < self.current.frames.len() {
+                return self.decode().map(Some);
             }
+            if let Some((at, body)) = self.segment.pop_front() {
+                let frames = block::frames(&body).ok_or(RecordingError::Damaged { at })?;
+                self.current = CurrentBlock { at, frames, decoded: 0 };
+                continue;
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            if let Err(error) = self.read_segment() {
+                return self.without_end(error).map(Some);
+            }
+        }
+    }
+
+    /// The next frame of the current block.
+    fn decode(&mut self) -> Result<Frame<'static>, RecordingError> {
+        let CurrentBlock { at, frames, decoded } = &mut self.current;
+        let rest = &frames[*decoded..];
+        let Ok((frame, after)) = postcard::take_from_bytes(rest) else {
+            return Err(RecordingError::Damaged { at: *at });
+        };
+        *decoded += rest.len() - after.len();
+        match &frame {
+            Frame::Reading(report) => self.reading = Some(report.clone()),
+            Frame::End(_) => self.end()?,
             _ => {}
         }
-        Ok(Some(frame))
+        Ok(frame)
+    }
+
+    /// Reads the blocks of the next segment.
+    fn read_segment(&mut self) -> Result<(), RecordingError> {
+        let mut bytes = 0;
+        loop {
+            let at = self.at;
+            let head = BlockHead::parse(self.bytes::<HEAD_BYTES>(at)?).ok_or(RecordingError::Damaged { at })?;
+            let mut body = vec![0; head.length as usize];
+            self.fill(&mut body, at)?;
+            bytes += body.len();
+            if !head.is_of(self.blocks, &body) || bytes > MAX_SEGMENT_BYTES {
+                return Err(RecordingError::Damaged { at });
+            }
+            self.blocks = self.blocks.wrapping_add(1);
+            self.segment.push_back((at, body));
+            if head.ends_segment {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What the reader gets instead of a segment that is not whole: the last reading as the end, if there is one.
+    fn without_end(&mut self, error: RecordingError) -> Result<Frame<'static>, RecordingError> {
+        self.segment.clear();
+        self.ended = true;
+        match (error.missing_end(), self.reading.take()) {
+            (Some(missing), Some(mut report)) if !self.is_strict => {
+                report.coverage.missing_end = Some(missing);
+                Ok(Frame::End(report))
+            }
+            _ => Err(error),
+        }
     }
 
     /// Ends the recording, after which no data may follow.
     fn end(&mut self) -> Result<(), RecordingError> {
         self.ended = true;
         let at = self.at;
-        match self.bytes::<1>() {
+        if self.current.decoded < self.current.frames.len() || !self.segment.is_empty() {
+            return Err(RecordingError::TrailingData { at: self.current.at });
+        }
+        match self.bytes::<1>(at) {
             Ok(_) => Err(RecordingError::TrailingData { at }),
             Err(error) if is_end(&error) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], RecordingError> {
+    /// The next bytes; `at` is the place that an error names.
+    fn bytes<const N: usize>(&mut self, at: u64) -> Result<[u8; N], RecordingError> {
         let mut bytes = [0; N];
-        self.fill(&mut bytes)?;
+        self.fill(&mut bytes, at)?;
         Ok(bytes)
     }
 
-    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), RecordingError> {
+    fn fill(&mut self, bytes: &mut [u8], at: u64) -> Result<(), RecordingError> {
         self.input.read_exact(bytes).map_err(|error| match error.kind() {
-            ErrorKind::UnexpectedEof => RecordingError::Truncated { events: self.events },
+            ErrorKind::UnexpectedEof => RecordingError::Truncated { at },
             _ => RecordingError::Io(error),
         })?;
         self.at += bytes.len() as u64;

@@ -26,7 +26,12 @@ impl RecordedNames {
             Frame::Function { address, name } => {
                 _ = self.functions.insert(*address, name.as_deref().map(str::to_owned))
             }
-            Frame::Header(_) | Frame::WarmedUp | Frame::Event(_) | Frame::SwitchIns(_) | Frame::End(_) => {}
+            Frame::Header(_)
+            | Frame::UnixOffset(_)
+            | Frame::WarmedUp
+            | Frame::Event(_)
+            | Frame::Reading(_)
+            | Frame::End(_) => {}
         }
     }
 }

@@ -2,11 +2,14 @@ use std::cell::Cell;
 
 use wakelat_common::{Class, pending_wait::PrevState};
 
-use super::*;
+use super::{
+    block::{BlockHead, HEAD_BYTES},
+    *,
+};
 use crate::{
     aggregate::key::{Key, Names},
     render::testing,
-    report::LatencyFrom,
+    report::{LatencyFrom, SwitchInTerms},
     timeline::{
         event::{EventKind, SwitchEvent, WorkItemEvent},
         testing::{EventStream, idle, task},
@@ -23,65 +26,93 @@ fn header() -> Header {
         from: LatencyFrom::Waking,
         merged: true,
         collected: CollectedEvents { irq: true, workqueue: true, ..CollectedEvents::default() },
+        ..Header::default()
     }
 }
 
-fn recorded(events: &[Event]) -> Vec<u8> {
+/// The report of these events.
+fn report_of(events: &[Event]) -> Report {
+    report(&summary(events, LatencyFrom::Waking, &[]))
+}
+
+/// A recording with a reading after each `interval` events.
+fn recorded_with_readings(events: &[Event], interval: usize) -> Vec<u8> {
     let mut file = Vec::new();
     let mut recorder = Recorder::default();
     recorder.begin(header(), &mut file).unwrap();
-    events.iter().for_each(|event| recorder.event(event, &TestNames, &mut file).unwrap());
-    recorder.end(&report(&summary(events, LatencyFrom::Waking, &[])), &mut file).unwrap();
+    for (n, event) in (1..).zip(events) {
+        recorder.event(event, &TestNames, &mut file).unwrap();
+        if n % interval == 0 {
+            recorder.reading(&report_of(&events[..n]), &mut file).unwrap();
+        }
+    }
+    recorder.end(&report_of(events), &mut file).unwrap();
     file
+}
+
+fn recorded(events: &[Event]) -> Vec<u8> {
+    recorded_with_readings(events, usize::MAX)
+}
+
+/// What a reader gets from a recording.
+struct Replayed {
+    events: Vec<Event>,
+    names: RecordedNames,
+    end: Option<Report>,
+}
+
+fn try_replay(file: &[u8], is_strict: bool) -> Result<Replayed, RecordingError> {
+    let mut recording = Recording::open(file)?.strict(is_strict);
+    let mut replayed = Replayed { events: Vec::new(), names: RecordedNames::default(), end: None };
+    while let Some(frame) = recording.frame()? {
+        replayed.names.learn(&frame);
+        match frame {
+            Frame::Event(event) => replayed.events.push(event.into_owned()),
+            Frame::End(report) => replayed.end = Some(*report),
+            _ => {}
+        }
+    }
+    Ok(replayed)
 }
 
 /// All events, all names, and the report at the end.
 fn replayed(file: &[u8]) -> (Vec<Event>, RecordedNames, Option<Report>) {
-    let mut recording = Recording::open(file).unwrap();
-    assert_eq!(recording.header(), &header());
-    let (mut events, mut names, mut end) = (Vec::new(), RecordedNames::default(), None);
-    while let Some(frame) = recording.frame().unwrap() {
-        names.learn(&frame);
-        match frame {
-            Frame::Event(event) => events.push(event.into_owned()),
-            Frame::End(report) => end = Some(*report),
-            _ => {}
-        }
-    }
+    assert_eq!(Recording::open(file).unwrap().header(), &header());
+    let Replayed { events, names, end } = try_replay(file, true).unwrap();
     (events, names, end)
 }
 
-/// The result of reading a file to its end.
+/// The result of reading a file to its end, which must not be missing.
 fn read(file: &[u8]) -> Result<(), RecordingError> {
-    let mut recording = Recording::open(file)?;
-    while recording.frame()?.is_some() {}
-    Ok(())
+    try_replay(file, true).map(drop)
 }
 
-/// The frames of a file, each with its length and checksum.
-fn frames(file: &[u8]) -> Vec<Vec<u8>> {
-    let (mut rest, mut frames) = (&file[12..], Vec::new());
-    while let Some(length) = rest.first_chunk() {
-        let (frame, after) = rest.split_at(8 + u32::from_le_bytes(*length) as usize);
-        frames.push(frame.to_owned());
+/// The blocks of a file, each with its head.
+fn blocks(file: &[u8]) -> Vec<Vec<u8>> {
+    let (mut rest, mut blocks) = (&file[12..], Vec::new());
+    while let Some(head) = rest.first_chunk() {
+        let length = BlockHead::parse(*head).unwrap().length as usize;
+        let (block, after) = rest.split_at(HEAD_BYTES + length);
+        blocks.push(block.to_owned());
         rest = after;
     }
-    frames
+    blocks
 }
 
-fn file_of(frames: &[Vec<u8>]) -> Vec<u8> {
-    [&MAGIC[..], &FORMAT.to_le_bytes(), &frames.concat()].concat()
+fn file_of(blocks: &[Vec<u8>]) -> Vec<u8> {
+    [&MAGIC[..], &FORMAT.to_le_bytes(), &blocks.concat()].concat()
 }
 
-/// A file of frames with these contents, with valid lengths and checksums.
+/// A file of blocks with these frames, each a segment, with valid heads.
 fn sealed(contents: &[Vec<u8>]) -> Vec<u8> {
-    let mut checksum = crc32fast::Hasher::new();
-    let frame = |content: &Vec<u8>| {
-        checksum.update(content);
-        let numbers = [content.len() as u32, checksum.clone().finalize()].map(u32::to_le_bytes);
-        [&numbers.concat()[..], content].concat()
-    };
-    file_of(&contents.iter().map(frame).collect::<Vec<_>>())
+    let mut file = file_of(&[]);
+    (0..).zip(contents).for_each(|(number, frames)| block::append(number, true, frames, &mut file));
+    file
+}
+
+/// The frames of each block of a file.
+fn contents(file: &[u8]) -> Vec<Vec<u8>> {
+    blocks(file).iter().map(|block| block::frames(&block[HEAD_BYTES..]).unwrap()).collect()
 }
 
 /// The JSON document of `why` for some events.
@@ -115,23 +146,42 @@ fn names_are_those_of_the_recorded_machine() {
     assert_eq!(names.cgroup(7), TestNames.cgroup(7));
 }
 
+/// Checks what a reader gets from a file whose bytes from `changed_at` on are not those of `whole`: an error, or all
+/// segments before, with the place. Returns whether it got segments.
+fn assert_whole_segments_or_an_error(changed: &[u8], changed_at: usize, whole: &[Event], interval: usize) -> bool {
+    let Ok(Replayed { events, end, .. }) = try_replay(changed, false) else { return false };
+    let end = end.expect("an end");
+    assert_eq!(events, whole[..events.len()], "{changed_at}");
+    assert!(!events.is_empty() && events.len().is_multiple_of(interval), "{changed_at}: {}", events.len());
+    let expected = report_of(&events);
+    assert_eq!((end.duration_ns, end.coverage.wakeups), (expected.duration_ns, expected.coverage.wakeups));
+    let missing = end.coverage.missing_end.unwrap_or_else(|| panic!("{changed_at}: no note"));
+    assert!(missing.at <= changed_at as u64, "{changed_at}: {missing:?}");
+    read(changed).expect_err("a strict reader refuses it");
+    true
+}
+
 #[test]
-fn a_truncated_file_is_rejected() {
-    let file = recorded(&stories()["one_hog"].events);
-    for length in 0..file.len() {
-        match read(&file[..length]) {
-            Err(RecordingError::NotARecording) => assert!(length < 8, "{length}"),
-            Err(RecordingError::Truncated { .. }) => assert!(length >= 8, "{length}"),
+fn a_file_cut_anywhere_gives_all_whole_segments_or_an_error() {
+    let events = &stories()["one_hog"].events;
+    let file = recorded_with_readings(events, 2);
+    let segments = (0..file.len()).filter(|length| {
+        let cut = &file[..*length];
+        match Recording::open(cut) {
+            Err(RecordingError::NotARecording) => assert!(*length < 8, "{length}"),
+            Err(RecordingError::Truncated { .. }) | Ok(_) => assert!(*length >= 8, "{length}"),
             other => panic!("{length}: {other:?}"),
         }
-    }
+        assert_whole_segments_or_an_error(cut, *length, events, 2)
+    });
+    assert!(segments.count() > file.len() / 4);
 }
 
 #[test]
 fn a_file_that_is_not_a_recording_is_rejected() {
     let file = recorded(&stories()["two_hogs"].events);
     assert!(matches!(Recording::open(&b"# tracer: nop\n#\n"[..]), Err(RecordingError::NotARecording)));
-    for format in [OLDEST_FORMAT - 1, FORMAT + 1] {
+    for format in [FORMAT - 1, FORMAT + 1] {
         let mut other = file.clone();
         other[8..12].copy_from_slice(&format.to_le_bytes());
         let error = Recording::open(&other[..]).unwrap_err();
@@ -143,29 +193,31 @@ fn a_file_that_is_not_a_recording_is_rejected() {
 }
 
 #[test]
-fn a_file_with_any_bit_flipped_is_rejected() {
-    let file = recorded(&stories()["worker"].events[..6]);
+fn a_file_with_any_bit_flipped_gives_all_whole_segments_before_it_or_an_error() {
+    let events = &stories()["worker"].events[..6];
+    let file = recorded_with_readings(events, 2);
     read(&file).unwrap();
-    for bit in 0..file.len() * 8 {
+    let segments = (0..file.len() * 8).filter(|bit| {
         let mut changed = file.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
-        read(&changed).expect_err(&format!("bit {bit} of {}", file.len() * 8));
-    }
+        assert_whole_segments_or_an_error(&changed, bit / 8, events, 2)
+    });
+    assert!(segments.count() > file.len() * 2);
 }
 
 #[test]
-fn a_missing_repeated_or_misplaced_frame_is_damage() {
-    let frames = frames(&recorded(&stories()["one_hog"].events[..6]));
-    read(&file_of(&frames)).unwrap();
-    for at in 1..frames.len() - 1 {
-        let mut missing = frames.clone();
+fn a_missing_repeated_or_misplaced_block_is_damage() {
+    let blocks = blocks(&recorded_with_readings(&stories()["one_hog"].events[..6], 1));
+    read(&file_of(&blocks)).unwrap();
+    for at in 1..blocks.len() - 1 {
+        let mut missing = blocks.clone();
         missing.remove(at);
-        let mut twice = frames.clone();
-        twice.insert(at, frames[at].clone());
+        let mut twice = blocks.clone();
+        twice.insert(at, blocks[at].clone());
         for changed in [missing, twice] {
             assert!(matches!(read(&file_of(&changed)), Err(RecordingError::Damaged { .. })), "{at}");
         }
-        let mut swapped = frames.clone();
+        let mut swapped = blocks.clone();
         swapped.swap(at, at + 1);
         assert!(matches!(read(&file_of(&swapped)), Err(RecordingError::Damaged { .. })), "{at}");
     }
@@ -176,22 +228,56 @@ fn data_after_the_end_is_rejected() {
     let file = recorded(&stories()["one_hog"].events);
     for more in [&file[..], &[0]] {
         let length = file.len() as u64;
-        assert!(matches!(read(&[&file, more].concat()), Err(RecordingError::TrailingData { at }) if at == length));
+        let longer = [&file, more].concat();
+        for is_strict in [false, true] {
+            let read = try_replay(&longer, is_strict).map(drop);
+            assert!(matches!(read, Err(RecordingError::TrailingData { at }) if at == length), "{read:?}");
+        }
     }
+    let mut contents = contents(&file);
+    let warmed_up = postcard::to_stdvec(&Frame::WarmedUp).unwrap();
+    contents.last_mut().unwrap().extend(&warmed_up);
+    assert!(matches!(read(&sealed(&contents)), Err(RecordingError::TrailingData { .. })));
 }
 
 #[test]
-fn data_after_the_content_of_a_frame_is_rejected() {
-    let mut content = postcard::to_stdvec(&Frame::Header(header())).unwrap();
+fn bytes_between_the_frames_of_a_block_are_damage() {
+    let mut content = postcard::to_stdvec(&Frame::Header(Box::new(header()))).unwrap();
     assert_eq!(Recording::open(&sealed(&[content.clone()])[..]).unwrap().header(), &header());
-    content.push(0);
-    assert!(matches!(Recording::open(&sealed(&[content])[..]), Err(RecordingError::Damaged { at: 12 })));
+    content.push(0xff);
+    let file = sealed(&[content]);
+    assert!(matches!(try_replay(&file, false), Err(RecordingError::Damaged { at: 12 })));
 }
 
 #[test]
-fn no_content_of_a_frame_causes_a_panic() {
-    let frames = frames(&recorded(&stories()["worker"].events[..6]));
-    let mut contents: Vec<Vec<u8>> = frames.iter().map(|frame| frame[8..].to_owned()).collect();
+fn a_long_warm_up_takes_no_memory_of_the_reader() {
+    let events = &stories()["one_hog"].events;
+    let (mut file, mut recorder) = (Vec::new(), Recorder::default());
+    recorder.begin(Header { has_warm_up: true, ..header() }, &mut file).unwrap();
+    for event in std::iter::repeat_n(events, 2_000).flatten() {
+        recorder.event(event, &TestNames, &mut file).unwrap();
+    }
+    recorder.warmed_up(&mut file).unwrap();
+    recorder.end(&report_of(events), &mut file).unwrap();
+    let blocks = blocks(&file);
+    assert!(blocks.len() > 10, "{}", blocks.len());
+    assert!(blocks.iter().all(|block| BlockHead::parse(*block.first_chunk().unwrap()).unwrap().ends_segment));
+}
+
+#[test]
+fn a_recording_takes_less_than_forty_bytes_an_event() {
+    let mut stream = EventStream::default();
+    for n in 0..10_000 {
+        let tid = 100 + n as u32 % 50;
+        stream.end_wait(n as u32 % 8, (n * 7_001, n * 7_001 + n % 900), task(tid, "nginx"));
+    }
+    let file = recorded(&stream.events);
+    assert!(file.len() < 40 * stream.events.len(), "{} of {} events", file.len(), stream.events.len());
+}
+
+#[test]
+fn no_content_of_a_block_causes_a_panic() {
+    let mut contents = contents(&recorded_with_readings(&stories()["worker"].events[..6], 2));
     read(&sealed(&contents)).unwrap();
     for at in 0..contents.len() {
         for byte in 0..contents[at].len() {
@@ -236,7 +322,7 @@ fn a_frame_that_no_reader_accepts_is_not_written() {
     let (mut recorder, mut file) = (Recorder::default(), Vec::new());
     let refused = recorder.event(&event, &Long, &mut file).unwrap_err();
     assert!(refused.to_string().contains("the limit is 65536"), "{refused}");
-    assert!(file.is_empty());
+    assert!(file.is_empty() && recorder.frames.is_empty());
 }
 
 /// A machine on which a thread id is given to one task after another.
@@ -335,10 +421,4 @@ fn the_terms_of_switch_ins_are_those_of_the_report() {
     recorder.end(&report, &mut file).unwrap();
     let (_, _, end) = replayed(&file);
     assert_eq!(end.unwrap().coverage.switch_ins, Some(terms));
-    // Without its last frame but one, the file is as in the format before.
-    let frames = frames(&file);
-    let [header, _, end] = &frames[..] else { panic!("{} frames", frames.len()) };
-    let mut older = sealed(&[header[8..].to_vec(), end[8..].to_vec()]);
-    older[8..12].copy_from_slice(&OLDEST_FORMAT.to_le_bytes());
-    assert_eq!(replayed(&older).2.unwrap().coverage.switch_ins, None);
 }

@@ -5,10 +5,9 @@ use std::{
     io::{self, Write},
 };
 
-use crc32fast::Hasher;
 use wakelat_common::{Class, pending_wait::PrevState};
 
-use super::{FORMAT, Frame, Header, MAGIC, MAX_FRAME_BYTES};
+use super::{FORMAT, Frame, Header, MAGIC, MAX_FRAME_BYTES, block};
 use crate::{
     aggregate::key::Names,
     hash::HashSet,
@@ -16,7 +15,7 @@ use crate::{
     timeline::event::{DetailedWait, Event, EventKind, WorkItemEvent},
 };
 
-/// Writes a recording, frame by frame.
+/// Writes a recording, frame by frame. Frames reach the output in blocks, at the latest with a reading.
 #[derive(Debug, Default)]
 pub struct Recorder {
     cgroups: HashSet<u64>,
@@ -25,10 +24,17 @@ pub struct Recorder {
     /// Threads that have waited.
     waiters: HashSet<u32>,
     functions: HashSet<u64>,
-    /// CRC-32 of all frames so far.
-    checksum: Hasher,
+    unix_offset_ns: Option<i64>,
+    /// In the warm-up, which no reading ends, each block is a segment: however long it is, the reader keeps none of it.
+    warming_up: bool,
+    /// Number of blocks so far.
+    blocks: u32,
+    /// The frames of the current block.
+    pub(super) frames: Vec<u8>,
     /// The current frame; kept, so that no frame allocates.
-    bytes: Vec<u8>,
+    frame: Vec<u8>,
+    /// The current block as it is written; kept as well.
+    block: Vec<u8>,
 }
 
 impl Recorder {
@@ -36,7 +42,17 @@ impl Recorder {
     pub fn begin(&mut self, header: Header, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(&MAGIC)?;
         out.write_all(&FORMAT.to_le_bytes())?;
-        self.write(&Frame::Header(header), out)
+        self.warming_up = header.has_warm_up;
+        self.write(&Frame::Header(Box::new(header)), out)?;
+        self.end_block(true, out)
+    }
+
+    /// Sets the offset from CLOCK_MONOTONIC to the Unix epoch (1970-01-01 UTC) at the following events: ns.
+    pub fn set_unix_offset(&mut self, unix_offset_ns: i64, out: &mut dyn Write) -> io::Result<()> {
+        if self.unix_offset_ns.replace(unix_offset_ns) == Some(unix_offset_ns) {
+            return Ok(());
+        }
+        self.write(&Frame::UnixOffset(unix_offset_ns), out)
     }
 
     /// Writes an event, preceded by the names that may be unknown later.
@@ -82,31 +98,46 @@ impl Recorder {
 
     /// Marks the end of the warm-up.
     pub fn warmed_up(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        self.write(&Frame::WarmedUp, out)
+        self.warming_up = false;
+        self.write(&Frame::WarmedUp, out)?;
+        self.end_block(true, out)
+    }
+
+    /// Writes the report of the run so far: a reader can rely on everything until here, even if nothing follows.
+    pub fn reading(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        self.write(&Frame::Reading(Box::new(report.clone())), out)?;
+        self.end_block(true, out)
     }
 
     /// Writes the report of the run. Must come last.
     pub fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        if let Some(terms) = report.coverage.switch_ins {
-            self.write(&Frame::SwitchIns(terms), out)?;
-        }
-        self.write(&Frame::End(Box::new(report.clone())), out)
+        self.write(&Frame::End(Box::new(report.clone())), out)?;
+        self.end_block(true, out)
     }
 
     fn write(&mut self, frame: &Frame<'_>, out: &mut dyn Write) -> io::Result<()> {
-        self.bytes.clear();
-        self.bytes = postcard::to_extend(frame, std::mem::take(&mut self.bytes)).map_err(io::Error::other)?;
-        let length = u32::try_from(self.bytes.len()).ok().filter(|length| *length <= MAX_FRAME_BYTES);
-        let length = length.ok_or_else(|| {
-            let why = format!(
-                "a piece of {} bytes is too long for a recording; the limit is {MAX_FRAME_BYTES}",
-                self.bytes.len()
-            );
-            io::Error::other(why)
-        })?;
-        self.checksum.update(&self.bytes);
-        out.write_all(&length.to_le_bytes())?;
-        out.write_all(&self.checksum.clone().finalize().to_le_bytes())?;
-        out.write_all(&self.bytes)
+        const MAX_BYTES: usize = MAX_FRAME_BYTES as usize;
+        self.frame.clear();
+        self.frame = postcard::to_extend(frame, std::mem::take(&mut self.frame)).map_err(io::Error::other)?;
+        let length = self.frame.len();
+        if length > MAX_BYTES {
+            return Err(io::Error::other(format!(
+                "a piece of {length} bytes is too long for a recording; the limit is {MAX_BYTES}"
+            )));
+        }
+        if self.frames.len() + length > MAX_BYTES {
+            self.end_block(self.warming_up, out)?;
+        }
+        self.frames.extend_from_slice(&self.frame);
+        Ok(())
+    }
+
+    /// Writes the current block, which ends a segment or not.
+    fn end_block(&mut self, ends_segment: bool, out: &mut dyn Write) -> io::Result<()> {
+        self.block.clear();
+        block::append(self.blocks, ends_segment, &self.frames, &mut self.block);
+        self.frames.clear();
+        self.blocks = self.blocks.wrapping_add(1);
+        out.write_all(&self.block)
     }
 }

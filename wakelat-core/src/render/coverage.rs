@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     aggregate::estimate::CONFIDENCE_PERCENT,
-    report::{CoverageTerms, Mode, Report, Sampling},
+    report::{CoverageTerms, MissingEnd, Mode, Report, Sampling},
 };
 
 /// Writes the coverage of a report. For views that cannot include it, such as waits in CSV.
@@ -198,6 +198,15 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
     let coverage = &report.coverage;
     let mut warn =
         |text: String| paragraph(TextLine::of(TextStyle::Warning, "! "), TextStyle::Warning, &text, style, out);
+    if let Some(MissingEnd { at, is_damaged }) = coverage.missing_end {
+        let found = if is_damaged {
+            "the recording is damaged"
+        } else {
+            "the recording has no end: `wakelat record` was killed, or the file is incomplete"
+        };
+        let covered = duration(report.duration_ns, style.unicode);
+        warn(format!("{found}, at byte {}; the figures cover the {covered} before", thousands(at)));
+    }
     let subjects = [("wakeup", Some(coverage.wakeups)), ("preemption", coverage.preemptions)];
     for (what, terms) in subjects.iter().filter_map(|(what, terms)| Some((what, terms.as_ref()?))) {
         let losses = [

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::queued_coverage_document::SwitchInsDocument;
 use crate::{
     aggregate::distribution::Maximum,
-    report::{Coverage, CoverageTerms},
+    report::{Coverage, CoverageTerms, MissingEnd},
 };
 
 /// The coverage of a window.
@@ -36,6 +36,19 @@ pub struct CoverageDocument {
     group_table_full: u64,
     /// Whether `filtered` has only waits of wakelat's own threads, because there was no other filter.
     filtered_is_own: bool,
+    /// Where the recording ends early that the report comes from, so that the window ends there, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing_end: Option<MissingEndDocument>,
+}
+
+/// Where a recording ends early.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct MissingEndDocument {
+    /// Offset of the first data that is missing or damaged, from the start of the file: bytes.
+    at_byte: u64,
+    /// Whether there is data, but damaged; otherwise the file ends there.
+    damaged: bool,
 }
 
 /// The terms of the accounting identity, and their parts.
@@ -122,6 +135,9 @@ impl CoverageDocument {
             groups_merged: coverage.groups_merged,
             group_table_full: coverage.group_table_full,
             filtered_is_own: coverage.filtered_is_own,
+            missing_end: coverage
+                .missing_end
+                .map(|MissingEnd { at, is_damaged }| MissingEndDocument { at_byte: at, damaged: is_damaged }),
         }
     }
 }

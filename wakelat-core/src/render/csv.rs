@@ -123,6 +123,7 @@ impl CsvReports {
         columns.extend(
             queued_coverage_document::terms(&SwitchInTerms::default()).map(|(name, _)| format!("switch_ins_{name}")),
         );
+        columns.push("missing_end_at_byte".to_owned());
         columns
     }
 
@@ -183,6 +184,7 @@ impl CsvReports {
         let has_switch_ins = coverage.switch_ins.is_some();
         let values = queued_coverage_document::terms(&coverage.switch_ins.unwrap_or_default());
         cells.extend(values.map(|(_, value)| optional(value.filter(|_| has_switch_ins))));
+        cells.push(optional(coverage.missing_end.map(|missing| missing.at)));
         cells
     }
 }

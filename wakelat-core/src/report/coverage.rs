@@ -12,8 +12,7 @@ pub struct Coverage {
     /// The terms of preemptions, if that class was requested.
     pub preemptions: Option<CoverageTerms>,
     /// The terms of switch-ins, if the run queue's clock measured the waits; then no wakeup or preemption is
-    /// seen. In a recording, a frame of its own.
-    #[serde(skip)]
+    /// seen.
     pub switch_ins: Option<SwitchInTerms>,
     /// Events for which the kernel skipped a program because one was already active; `None` if the kernel
     /// does not count them (before 5.12).
@@ -29,9 +28,19 @@ pub struct Coverage {
     #[serde(skip)]
     pub group_table_full: u64,
     /// The only filter is the one that excludes wakelat's own threads, so that all filtered waits are theirs.
-    /// Not part of a recording.
-    #[serde(skip)]
     pub filtered_is_own: bool,
+    /// The recording that the report comes from has no end. Not part of a recording.
+    #[serde(skip)]
+    pub missing_end: Option<MissingEnd>,
+}
+
+/// Where a recording ends early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingEnd {
+    /// Offset of the first data that is missing or damaged, from the start of the file: bytes.
+    pub at: u64,
+    /// There is data, but it is damaged.
+    pub is_damaged: bool,
 }
 
 /// The terms of one accounting identity; see [`wakelat_common::counter`].

@@ -159,8 +159,8 @@ fn parse_on(
             flags.command(given, || Ok(machine()?))?
         }
         Verb::Record(flags) => {
-            let collected = flags.collect();
-            Command::Record(flags.config(&machine()?)?, collected)
+            let (config, record) = flags.config(&machine()?)?;
+            Command::Record(config, record)
         }
         Verb::Serve(flags) => Command::Serve(Box::new(flags.config(&machine()?)?)),
         Verb::Verify(flags) => Command::Verify(flags.config(&machine()?)?),

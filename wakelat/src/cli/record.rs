@@ -7,8 +7,7 @@ use super::{
     collected_events::CollectFlags,
     why::{adjust_from, with_all_waits},
 };
-use crate::config::{Config, ConfigError};
-use wakelat_core::recording::CollectedEvents;
+use crate::config::{Config, ConfigError, RecordConfig, label, labels};
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
@@ -24,6 +23,11 @@ Examples:
 pub(super) struct RecordFlags {
     #[command(flatten)]
     collect: CollectFlags,
+
+    /// Label the recording, such as release=42; repeatable
+    #[arg(short = 'M', long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Output")]
+    label: Vec<(String, String)>,
+
     #[command(flatten)]
     common: CommonFlags,
 }
@@ -36,14 +40,10 @@ pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
 }
 
 impl RecordFlags {
-    pub(super) fn collect(&self) -> CollectedEvents {
-        self.collect.collect()
-    }
-
-    pub(super) fn config(mut self, machine: &Machine) -> Result<Config, ConfigError> {
+    pub(super) fn config(mut self, machine: &Machine) -> Result<(Config, RecordConfig), ConfigError> {
         adjust_from(&mut self.common.filter);
         let mut config = self.common.config(machine)?;
         config.set_recorded()?;
-        Ok(config)
+        Ok((config, RecordConfig { collected: self.collect.collect(), labels: labels(&self.label)? }))
     }
 }

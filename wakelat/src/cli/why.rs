@@ -45,6 +45,10 @@ pub(super) struct WhyFlags {
     #[arg(short, long, value_name = "FILE", help_heading = "Analysis")]
     input: Option<PathBuf>,
 
+    /// Refuse a recording whose end is missing
+    #[arg(long, requires = "input", help_heading = "Analysis")]
+    strict: bool,
+
     #[command(flatten)]
     grouping: GroupingFlags,
     #[command(flatten)]
@@ -57,7 +61,7 @@ pub(super) struct WhyFlags {
 pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
     let of_grouping = ["by", "per_process", "per_thread", "max_groups", "mode"];
     let of_output = ["json", "csv", "quiet", "timestamps", "output", "ascii", "color", "verbose", "help"];
-    let of_view = of_grouping.iter().chain(&of_output).chain(&["worst", "details", "input"]);
+    let of_view = of_grouping.iter().chain(&of_output).chain(&["worst", "details", "input", "strict"]);
     let of_view: Vec<&str> = of_view.copied().collect();
     let ids = command.get_arguments().map(|arg| arg.get_id().clone()).filter(|id| !of_view.contains(&id.as_str()));
     let of_measurement: Vec<Id> = ids.collect();
@@ -125,7 +129,7 @@ impl WhyFlags {
                 return Err(CliError::Usage(format!("`--mode`: {why}")));
             }
             let (grouping, output) = (self.grouping.config(&[])?, self.common.output.config()?);
-            let recorded = WhyRecordedConfig::new(input, grouping, output)?;
+            let recorded = WhyRecordedConfig::new(input, self.strict, grouping, output)?;
             return Ok(Command::WhyRecorded(WhyRecordedConfig {
                 worst: self.worst,
                 details: self.details,

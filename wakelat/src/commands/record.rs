@@ -1,39 +1,75 @@
 //! `record`: writes all events to a file.
 
-use std::io::{self, Write};
+use std::{
+    fs,
+    io::{self, Write},
+};
 
 use anyhow::{Result, bail};
+use jiff::tz::TimeZone;
 use rustix::fs::Mode;
 
 use super::{measurement::measure, terminal_style::style, why::timeline};
 use crate::{
     collect::TimelineSettings,
-    config::Config,
+    config::{Config, RecordConfig},
     session::{StopReason, View},
 };
 use wakelat_core::{
     aggregate::key::Names,
-    recording::{CollectedEvents, Header, Recorder},
+    recording::{Header, RecordedMachine, Recorder},
     render::{self, Style},
     report::Report,
     timeline::event::Event,
 };
+use wakelat_kernel::{Roots, fair_scheduler, release::Release};
 
 /// `record`: writes all events to a file.
 ///
 /// # Errors
 /// Errors of [`crate::session::run`], and if the reader of a pipe closes it before the end.
-pub fn record(config: &Config, collected: CollectedEvents) -> Result<StopReason> {
-    let header =
-        Header { version: env!("CARGO_PKG_VERSION").to_owned(), from: config.from, merged: config.merged, collected };
+pub fn record(config: &Config, record: &RecordConfig) -> Result<StopReason> {
+    let RecordConfig { collected, labels } = record;
+    let collected = *collected;
+    let header = Header {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        command_line: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
+        machine: recorded_machine(),
+        labels: labels.clone(),
+        from: config.from,
+        merged: config.merged,
+        collected,
+        has_warm_up: config.window.warm_up_ns > 0,
+    };
     // A recording contains the names of all users' tasks: as with perf's, only its owner may read it.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let stderr_style = (!config.output.quiet).then(|| style(&config.output).0);
-    let mut view =
-        RecordView { header: Some(header), timeline: timeline(collected), recorder: Recorder::default(), stderr_style };
+    let mut view = RecordView {
+        header: Some(header),
+        timeline: timeline(collected),
+        recorder: Recorder::default(),
+        has_ended: false,
+        stderr_style,
+    };
     match measure(config, &mut view)? {
         StopReason::NoReader => bail!("the recording is incomplete: its reader closed the pipe before the end"),
         stop => Ok(stop),
+    }
+}
+
+/// The description of this machine.
+fn recorded_machine() -> RecordedMachine {
+    let (roots, uname) = (Roots::default(), rustix::system::uname());
+    let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+    let cpus = fs::read_to_string(roots.sys.join("devices/system/cpu/online")).unwrap_or_default();
+    RecordedMachine {
+        host: text(uname.nodename()),
+        kernel: text(uname.release()),
+        kernel_version: text(uname.version()),
+        architecture: text(uname.machine()),
+        scheduler: fair_scheduler::name(&roots, &Release::running()),
+        cpus_online: cpus.trim().to_owned(),
+        time_zone: TimeZone::system().iana_name().unwrap_or_default().to_owned(),
     }
 }
 
@@ -42,6 +78,8 @@ struct RecordView {
     header: Option<Header>,
     timeline: TimelineSettings,
     recorder: Recorder,
+    /// The window has ended: the next report is the last.
+    has_ended: bool,
     /// The style of the coverage on standard error, without `--quiet`.
     stderr_style: Option<Style>,
 }
@@ -55,7 +93,17 @@ impl View for RecordView {
         self.header.take().map_or(Ok(()), |header| self.recorder.begin(header, out))
     }
 
-    fn event(&mut self, event: &Event, _: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
+    /// Each reading covers everything since the start: if it is the last one in the file, it replaces the end.
+    fn is_cumulative(&self) -> bool {
+        true
+    }
+
+    fn ended(&mut self) {
+        self.has_ended = true;
+    }
+
+    fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
+        self.recorder.set_unix_offset(unix_offset_ns, out)?;
         self.recorder.event(event, names, out)
     }
 
@@ -64,6 +112,9 @@ impl View for RecordView {
     }
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        if !self.has_ended {
+            return self.recorder.reading(report, out);
+        }
         self.recorder.end(report, out)?;
         if let Some(style) = &self.stderr_style {
             render::coverage::write(report, style, &mut io::stderr())?;

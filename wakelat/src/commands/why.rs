@@ -13,10 +13,11 @@ use crate::{
         output::{Output, WriteResult},
         stack_symbolizer::StackSymbolizer,
     },
+    status::status,
 };
 use wakelat_core::{
     aggregate::key::{Key, Names},
-    recording::{CollectedEvents, Frame, RecordedNames, Recording},
+    recording::{CollectedEvents, Frame, Header, RecordedNames, Recording},
     render::{OutputFormat, Style},
     report::{LatencyFrom, Report},
     timeline::{event::Event, stack_event::Role},
@@ -56,10 +57,14 @@ pub fn why(config: &Config, why: &config::WhyConfig) -> Result<StopReason> {
 /// # Errors
 /// If the file cannot be read or is not a complete recording, or the result cannot be written.
 pub fn why_recorded(config: &config::WhyRecordedConfig) -> Result<StopReason> {
-    let config::WhyRecordedConfig { input, by, max_groups, worst, details, output } = config;
+    let config::WhyRecordedConfig { input, is_strict, by, max_groups, worst, details, output } = config;
     let unreadable = || format!("cannot read {}", open_input::name(input));
-    let mut recording = Recording::open(open_input::open(input).with_context(unreadable)?).with_context(unreadable)?;
+    let recording = Recording::open(open_input::open(input).with_context(unreadable)?).with_context(unreadable)?;
+    let mut recording = recording.strict(*is_strict);
     let header = recording.header();
+    if !output.quiet {
+        recorded_by(header).iter().for_each(status);
+    }
     let shown = WhyOptions { by, max_groups: *max_groups, worst: *worst, details: *details, output, is_live: false };
     let mut view = shown.view(header.collected, header.from, header.merged, &[]);
     let mut out = Output::open(output.path.as_deref())?;
@@ -75,6 +80,16 @@ pub fn why_recorded(config: &config::WhyRecordedConfig) -> Result<StopReason> {
         }
     }
     Ok(if written == WriteResult::NoReader { StopReason::NoReader } else { StopReason::Done })
+}
+
+/// What was recorded where and when, for the reader of the result.
+fn recorded_by(header: &Header) -> Vec<String> {
+    let command = header.command_line.join(" ");
+    let labels = header.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
+    let lines = [("recorded on", header.machine.to_string()), ("recorded with", command), ("labels:", labels)];
+    let lines = lines.into_iter().filter(|(_, text)| !text.is_empty());
+    // A recording may come from anywhere: its text must not control the terminal.
+    lines.map(|(what, text)| format!("{what} {}", text.escape_debug())).collect()
 }
 
 /// The options of `why` for live waits and recordings.

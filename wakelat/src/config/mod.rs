@@ -54,7 +54,8 @@ pub use kubelet::{KubeletSettings, KubeletUrl};
 pub use osnoise_tracers::{SourceChoice, TracerConfig, UserThreadConfig, priority};
 pub use otlp::{OtlpConfig, OtlpEndpoint, interval as otlp_interval};
 pub use output::{Colour, OutputConfig};
-pub use recording::WhyRecordedConfig;
+pub(crate) use recording::labels;
+pub use recording::{RecordConfig, WhyRecordedConfig, label};
 pub use resources::Resources;
 pub use serve::{ListenAddress, ServeConfig, ServeFile, ServeOverrides};
 pub use serve_settings::{CgroupSelection, ServeSettings};
@@ -82,7 +83,7 @@ pub enum Command {
     /// The causes of the waits in a recording.
     WhyRecorded(WhyRecordedConfig),
     /// All events, written to a file.
-    Record(Config, CollectedEvents),
+    Record(Config, RecordConfig),
     /// The same window measured by BPF and by hist triggers, compared.
     Verify(VerifyConfig),
     /// Metrics of all cgroups, all the time.
@@ -271,6 +272,9 @@ impl Config {
     /// If `--max-overhead` or another output format is given, or if the output is a terminal.
     pub(crate) fn set_recorded(&mut self) -> Result<(), ConfigError> {
         self.check_can_record_events()?;
+        // A reading each second: if the recording ends early, everything until the last one is valid.
+        const READING_INTERVAL_NS: u64 = 1_000_000_000;
+        self.set_intervals(Some(READING_INTERVAL_NS), None)?;
         let flag = match self.output.format {
             OutputFormat::Human => return recording::check_output(&self.output),
             OutputFormat::Json => "--json",

@@ -362,6 +362,7 @@ impl Windows {
                 groups_merged: self.groups.merged(),
                 group_table_full: self.groups.table_full(),
                 filtered_is_own: self.filters_only_itself,
+                missing_end: None,
             },
             threshold: self.threshold_ns.map(|threshold_ns| Threshold { threshold_ns, over: self.over }),
             overhead: Some(self.overhead(&reading.cost)),
