@@ -63,6 +63,38 @@ impl Report {
         self.sampling.map_or(self.duration_ns, |sampling| sampling.measured_ns)
     }
 
+    /// The report of the time since `before`, if both are reports since the same start: without groups and threshold,
+    /// which are not differences.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let (now, then) = (&self.coverage, &before.coverage);
+        let difference = |now: Option<u64>, then: Option<u64>| now.map(|now| now.saturating_sub(then.unwrap_or(0)));
+        Self {
+            kernel: self.kernel.clone(),
+            start_unix_ns: self.start_unix_ns.saturating_add(before.duration_ns),
+            duration_ns: self.duration_ns.saturating_sub(before.duration_ns),
+            requested_ns: None,
+            skipped_intervals: 0,
+            reader_waited_ns: difference(self.reader_waited_ns, before.reader_waited_ns),
+            not_written: self.not_written.saturating_sub(before.not_written),
+            unix_offset_ns: self.unix_offset_ns,
+            from: self.from,
+            mode: self.mode,
+            groups: Vec::new(),
+            coverage: Coverage {
+                wakeups: now.wakeups.since(&then.wakeups),
+                preemptions: now.preemptions.map(|terms| terms.since(&then.preemptions.unwrap_or_default())),
+                switch_ins: now.switch_ins.map(|terms| terms.since(&then.switch_ins.unwrap_or_default())),
+                missed: difference(now.missed, then.missed),
+                events_lost: difference(now.events_lost, then.events_lost),
+                ..now.clone()
+            },
+            threshold: None,
+            overhead: self.overhead.map(|overhead| overhead.since(before.overhead.as_ref())),
+            sampling: self.sampling,
+        }
+    }
+
     /// Whether the length of the window differs from the requested one by a tenth or more.
     pub fn has_unexpected_length(&self) -> bool {
         self.requested_ns

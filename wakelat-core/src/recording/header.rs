@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
+use wakelat_common::Class;
+
 use crate::report::LatencyFrom;
 
 /// How the recording was measured.
@@ -19,10 +21,14 @@ pub struct Header {
     pub labels: BTreeMap<String, String>,
     /// The event that starts a wakeup's latency.
     pub from: LatencyFrom,
+    /// The classes of waits that were measured.
+    pub classes: Vec<Class>,
     /// Whether all classes are merged into run-queue latency, which was requested by name.
     pub merged: bool,
     /// The events that were collected, besides switches.
     pub collected: CollectedEvents,
+    /// The process that recorded it, unless its own threads were measured like all others.
+    pub own_pid: Option<u32>,
     /// The recording begins with a warm-up, which ends with a [`super::Frame::WarmedUp`].
     pub has_warm_up: bool,
 }

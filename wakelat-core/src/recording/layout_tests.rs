@@ -205,8 +205,10 @@ fn every_frame() -> Vec<Frame<'static>> {
             machine: machine.clone(),
             labels: [("release".to_owned(), "42".to_owned())].into(),
             from,
+            classes: Class::ALL.into(),
             merged: true,
             collected,
+            own_pid: Some(1234),
             has_warm_up: false,
         }))
     };

@@ -17,6 +17,7 @@ mod error;
 mod header;
 mod read;
 mod recorded_names;
+mod window;
 mod write;
 
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub use error::RecordingError;
 pub use header::{CollectedEvents, Header, RecordedMachine};
 pub use read::Recording;
 pub use recorded_names::RecordedNames;
+pub use window::{Exclusion, RecordedWindow, WindowOptions};
 pub use write::Recorder;
 
 /// The first bytes of a file.

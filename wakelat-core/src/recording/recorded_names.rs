@@ -4,6 +4,7 @@ use super::Frame;
 use crate::{
     aggregate::key::{Names, unnamed_cgroup},
     hash::HashMap,
+    timeline::event::EventKind,
     wait::{Comm, Namespace},
 };
 
@@ -17,7 +18,7 @@ pub struct RecordedNames {
 }
 
 impl RecordedNames {
-    /// Stores the name in a frame, if there is one.
+    /// Stores the names in a frame, if it has any.
     pub fn learn(&mut self, frame: &Frame<'_>) {
         match frame {
             Frame::Cgroup { id, path } => _ = self.cgroups.insert(*id, path.to_string()),
@@ -26,12 +27,14 @@ impl RecordedNames {
             Frame::Function { address, name } => {
                 _ = self.functions.insert(*address, name.as_deref().map(str::to_owned))
             }
-            Frame::Header(_)
-            | Frame::UnixOffset(_)
-            | Frame::WarmedUp
-            | Frame::Event(_)
-            | Frame::Reading(_)
-            | Frame::End(_) => {}
+            Frame::Event(event) => {
+                if let EventKind::Switch(switch) = &event.kind {
+                    [&switch.prev, &switch.next]
+                        .into_iter()
+                        .for_each(|task| _ = self.tasks.insert(task.tid, task.comm));
+                }
+            }
+            Frame::Header(_) | Frame::UnixOffset(_) | Frame::WarmedUp | Frame::Reading(_) | Frame::End(_) => {}
         }
     }
 }

@@ -77,6 +77,29 @@ pub struct CoverageTerms {
 }
 
 impl CoverageTerms {
+    /// The terms of the time since `before`, if `self` and `before` are totals since the same start, without pauses. Waits
+    /// that were pending then are carried into it.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let carried = before.still_waiting;
+        Self {
+            seen: self.seen.saturating_sub(before.seen).saturating_add(carried),
+            carried,
+            measured: self.measured.saturating_sub(before.measured),
+            already_running: self.already_running.saturating_sub(before.already_running),
+            already_queued: self.already_queued.saturating_sub(before.already_queued),
+            filtered: self.filtered.saturating_sub(before.filtered),
+            below_threshold: self.below_threshold.saturating_sub(before.below_threshold),
+            not_sampled: self.not_sampled.saturating_sub(before.not_sampled),
+            task_table_full: self.task_table_full.saturating_sub(before.task_table_full),
+            ring_buffer_full: self.ring_buffer_full.saturating_sub(before.ring_buffer_full),
+            invalid: self.invalid.saturating_sub(before.invalid),
+            missed_switch: self.missed_switch.saturating_sub(before.missed_switch),
+            still_waiting: self.still_waiting,
+            paused: self.paused.saturating_sub(before.paused),
+        }
+    }
+
     /// `seen` minus all other terms: 0 if every wait is accounted for.
     pub fn unaccounted(&self) -> i128 {
         i128::from(self.seen)
@@ -162,20 +185,20 @@ impl SwitchInTerms {
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
-            seen: self.seen - before.seen,
-            measured: self.measured - before.measured,
-            filtered: self.filtered - before.filtered,
-            below_threshold: self.below_threshold - before.below_threshold,
-            other_class: self.other_class - before.other_class,
-            ring_buffer_full: self.ring_buffer_full - before.ring_buffer_full,
-            invalid: self.invalid - before.invalid,
-            unknown_start: self.unknown_start - before.unknown_start,
-            after_unseen: self.after_unseen - before.after_unseen,
-            not_timed: self.not_timed - before.not_timed,
-            unknown_ns: self.unknown_ns - before.unknown_ns,
-            unseen: self.unseen - before.unseen,
-            unseen_ns: self.unseen_ns - before.unseen_ns,
-            to_idle: self.to_idle - before.to_idle,
+            seen: self.seen.saturating_sub(before.seen),
+            measured: self.measured.saturating_sub(before.measured),
+            filtered: self.filtered.saturating_sub(before.filtered),
+            below_threshold: self.below_threshold.saturating_sub(before.below_threshold),
+            other_class: self.other_class.saturating_sub(before.other_class),
+            ring_buffer_full: self.ring_buffer_full.saturating_sub(before.ring_buffer_full),
+            invalid: self.invalid.saturating_sub(before.invalid),
+            unknown_start: self.unknown_start.saturating_sub(before.unknown_start),
+            after_unseen: self.after_unseen.saturating_sub(before.after_unseen),
+            not_timed: self.not_timed.saturating_sub(before.not_timed),
+            unknown_ns: self.unknown_ns.saturating_sub(before.unknown_ns),
+            unseen: self.unseen.saturating_sub(before.unseen),
+            unseen_ns: self.unseen_ns.saturating_sub(before.unseen_ns),
+            to_idle: self.to_idle.saturating_sub(before.to_idle),
             unseen_switches: self.unseen_switches.saturating_sub(before.unseen_switches),
             still_waiting: self.still_waiting,
         }

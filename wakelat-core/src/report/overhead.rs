@@ -44,6 +44,21 @@ impl Overhead {
         self.tool_ns + self.programs.ns
     }
 
+    /// The overhead since `before`, if both are totals since the same start.
+    #[must_use]
+    pub fn since(&self, before: Option<&Self>) -> Self {
+        let Some(before) = before else { return *self };
+        Self {
+            cpus: self.cpus,
+            tool_ns: self.tool_ns.saturating_sub(before.tool_ns),
+            programs: ProgramTime {
+                ns: self.programs.ns.saturating_sub(before.programs.ns),
+                switches: self.programs.switches.saturating_sub(before.programs.switches),
+                timed_runs: self.programs.timed_runs.saturating_sub(before.programs.timed_runs),
+            },
+        }
+    }
+
     /// CPU time of all CPUs in a window of `duration_ns`: ns.
     pub fn capacity_ns(&self, duration_ns: u64) -> u64 {
         duration_ns.saturating_mul(self.cpus.into())

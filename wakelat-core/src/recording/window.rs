@@ -1,0 +1,278 @@
+//! The windows of a recording: the waits that a view selects, with the coverage of the readings around them.
+
+use wakelat_common::{Class, Classes};
+
+use crate::{
+    aggregate::{
+        Groups,
+        key::{Key, Names},
+    },
+    report::{CoverageTerms, Report, SwitchInTerms, Threshold},
+    timeline::Breakdown,
+    wait::Wait,
+};
+
+/// How a view shows the waits of a recording.
+#[derive(Clone, Debug)]
+pub struct WindowOptions {
+    /// The keys that waits are grouped by.
+    pub by: Vec<Key>,
+    /// Whether all classes are merged into run-queue latency.
+    pub merged: bool,
+    /// Number of groups that are kept before further ones are merged into one.
+    pub max_groups: usize,
+    /// The classes that are selected.
+    pub classes: Classes,
+    /// The shortest wait that is selected: ns.
+    pub threshold_ns: Option<u64>,
+    /// Whether a filter excludes waits.
+    pub has_filter: bool,
+}
+
+/// Why a recorded wait is not selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exclusion {
+    /// Its class is not selected.
+    Class,
+    /// The filter excludes it.
+    Filter,
+    /// It is shorter than the threshold.
+    BelowThreshold,
+}
+
+/// The waits of a recording since the begin of the current window.
+#[derive(Debug)]
+pub struct RecordedWindow {
+    options: WindowOptions,
+    groups: Groups,
+    /// The reading at the begin of the window; `None` at the begin of the recording.
+    before: Option<Report>,
+    wakeups: ExcludedWaits,
+    preemptions: ExcludedWaits,
+    /// Selected waits: all of them reach the threshold.
+    selected: u64,
+}
+
+/// Recorded waits of a window that are not selected.
+#[derive(Clone, Copy, Debug, Default)]
+struct ExcludedWaits {
+    by_class: u64,
+    by_filter: u64,
+    below_threshold: u64,
+}
+
+impl RecordedWindow {
+    /// The first window.
+    pub fn new(options: WindowOptions) -> Self {
+        Self {
+            groups: Groups::new(options.by.clone(), options.merged, options.max_groups),
+            options,
+            before: None,
+            wakeups: ExcludedWaits::default(),
+            preemptions: ExcludedWaits::default(),
+            selected: 0,
+        }
+    }
+
+    /// Adds a selected wait.
+    pub fn record(&mut self, wait: &Wait) {
+        self.selected += 1;
+        if !self.options.by.contains(&Key::Component) {
+            self.groups.record(wait);
+        }
+    }
+
+    /// Adds the components of a selected wait; without effect unless waits are grouped by component.
+    pub fn record_breakdown(&mut self, breakdown: &Breakdown) {
+        self.groups.record_breakdown(breakdown);
+    }
+
+    /// Counts a wait that is not selected.
+    pub fn exclude(&mut self, wait: &Wait, why: Exclusion) {
+        let excluded = match wait.class {
+            Class::Wakeup | Class::New => &mut self.wakeups,
+            Class::Preempted => &mut self.preemptions,
+        };
+        match why {
+            Exclusion::Class => excluded.by_class += 1,
+            Exclusion::Filter => excluded.by_filter += 1,
+            Exclusion::BelowThreshold => excluded.below_threshold += 1,
+        }
+    }
+
+    /// The report of the window that ends at `reading`, the report of the whole recording so far.
+    pub fn report(&mut self, reading: &Report, names: &dyn Names) -> Report {
+        let mut report = match &self.before {
+            Some(before) => reading.since(before),
+            None => reading.clone(),
+        };
+        report.groups = self.groups.report(names, None);
+        let Self { wakeups, preemptions, .. } = *self;
+        let classes = self.options.classes;
+        let has_wakeups = classes.contains(Class::Wakeup) || classes.contains(Class::New);
+        let coverage = &mut report.coverage;
+        coverage.wakeups =
+            if has_wakeups { wakeups.subtracted_from(&coverage.wakeups) } else { CoverageTerms::default() };
+        coverage.preemptions = coverage
+            .preemptions
+            .filter(|_| classes.contains(Class::Preempted))
+            .map(|terms| preemptions.subtracted_from(&terms));
+        coverage.switch_ins = coverage
+            .switch_ins
+            .map(|terms| preemptions.subtracted_from_switch_ins(&wakeups.subtracted_from_switch_ins(&terms)));
+        coverage.groups_merged = self.groups.merged();
+        coverage.group_table_full = 0;
+        coverage.filtered_is_own &= !self.options.has_filter;
+        let recorded = reading.threshold.as_ref().map(|threshold| threshold.threshold_ns);
+        let threshold_ns = self.options.threshold_ns.max(recorded);
+        report.threshold = threshold_ns.map(|threshold_ns| Threshold { threshold_ns, over: self.selected });
+        report
+    }
+
+    /// Begins the next window at `reading`.
+    pub fn begin(&mut self, reading: Report) {
+        self.before = Some(reading);
+        self.groups.clear();
+        (self.wakeups, self.preemptions) = Default::default();
+        self.selected = 0;
+    }
+}
+
+impl ExcludedWaits {
+    fn all(self) -> u64 {
+        self.by_class + self.by_filter + self.below_threshold
+    }
+
+    /// The terms with these waits excluded instead of measured.
+    fn subtracted_from(self, terms: &CoverageTerms) -> CoverageTerms {
+        CoverageTerms {
+            measured: terms.measured.saturating_sub(self.all()),
+            filtered: terms.filtered.saturating_add(self.all()),
+            below_threshold: terms.below_threshold.saturating_add(self.below_threshold),
+            ..*terms
+        }
+    }
+
+    fn subtracted_from_switch_ins(self, terms: &SwitchInTerms) -> SwitchInTerms {
+        SwitchInTerms {
+            measured: terms.measured.saturating_sub(self.all()),
+            other_class: terms.other_class.saturating_add(self.by_class),
+            filtered: terms.filtered.saturating_add(self.by_filter + self.below_threshold),
+            below_threshold: terms.below_threshold.saturating_add(self.below_threshold),
+            ..*terms
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{recording::RecordedNames, render::testing::wait};
+
+    fn options(threshold_ns: Option<u64>, classes: Classes) -> WindowOptions {
+        WindowOptions { by: vec![Key::Tid], merged: false, max_groups: 16, classes, threshold_ns, has_filter: false }
+    }
+
+    fn all() -> Classes {
+        Class::ALL.into_iter().fold(Classes::NONE, Classes::with)
+    }
+
+    /// The report of a recording after these waits, when `open` tasks still wait and the ends of `missed` waits were not
+    /// seen.
+    fn reading(waits: &[Wait], missed: u64, open: u64) -> Report {
+        let of = |preempted: bool| {
+            let measured = waits.iter().filter(|wait| (wait.class == Class::Preempted) == preempted).count() as u64;
+            let [still_waiting, missed_switch] = if preempted { [0, 0] } else { [open, missed] };
+            let seen = measured + still_waiting + missed_switch;
+            CoverageTerms { seen, measured, still_waiting, missed_switch, ..CoverageTerms::default() }
+        };
+        let mut report = Report { duration_ns: waits.len() as u64 * 1_000, ..Report::default() };
+        (report.coverage.wakeups, report.coverage.preemptions) = (of(false), Some(of(true)));
+        report
+    }
+
+    fn any_wait() -> impl Strategy<Value = Wait> {
+        (0u32..4, 0u64..1_000, prop::sample::select(Class::ALL.to_vec())).prop_map(|(tid, latency_ns, class)| Wait {
+            tid,
+            latency_ns,
+            class,
+            ..wait()
+        })
+    }
+
+    proptest! {
+        /// Every wait is in exactly one window, and each window accounts for all of its waits.
+        #[test]
+        fn windows_add_up_to_the_recording(
+            waits in prop::collection::vec(any_wait(), 0..60),
+            lengths in prop::collection::vec((0usize..20, 0u64..5), 0..6),
+            threshold_ns in prop::option::of(1u64..1_000),
+            with_preempted in any::<bool>(),
+        ) {
+            let classes = if with_preempted { all() } else { Classes::NONE.with(Class::Wakeup).with(Class::New) };
+            let names = RecordedNames::default();
+            let mut window = RecordedWindow::new(options(threshold_ns, classes));
+            let mut whole = RecordedWindow::new(options(threshold_ns, classes));
+            let (mut at, mut measured, mut in_groups, mut missed) = (0, 0, 0, 0);
+            for (length, open) in lengths.into_iter().chain([(waits.len(), 0)]) {
+                let end = (at + length).min(waits.len());
+                for wait in &waits[at..end] {
+                    let why = if !classes.contains(wait.class) {
+                        Some(Exclusion::Class)
+                    } else if threshold_ns.is_some_and(|threshold_ns| wait.latency_ns < threshold_ns) {
+                        Some(Exclusion::BelowThreshold)
+                    } else {
+                        None
+                    };
+                    for window in [&mut window, &mut whole] {
+                        match why {
+                            Some(why) => window.exclude(wait, why),
+                            None => window.record(wait),
+                        }
+                    }
+                }
+                let now = reading(&waits[..end], missed, open);
+                missed += open;
+                let report = window.report(&now, &names);
+                let coverage = &report.coverage;
+                prop_assert_eq!(coverage.wakeups.unaccounted(), 0);
+                prop_assert_eq!(coverage.preemptions.map_or(0, |terms| terms.unaccounted()), 0);
+                prop_assert_eq!(coverage.preemptions.is_some(), with_preempted);
+                prop_assert_eq!(report.duration_ns, (end - at) as u64 * 1_000);
+                let of_groups: u64 = report.groups.iter().map(|group| group.distribution.count()).sum();
+                let of_coverage = coverage.wakeups.measured + coverage.preemptions.map_or(0, |terms| terms.measured);
+                prop_assert_eq!(of_groups, of_coverage);
+                prop_assert_eq!(report.threshold.map(|threshold| threshold.over), threshold_ns.map(|_| of_groups));
+                (measured, in_groups, at) = (measured + of_coverage, in_groups + of_groups, end);
+                window.begin(now);
+            }
+            let whole = whole.report(&reading(&waits, missed, 0), &names);
+            let terms = |report: &Report| {
+                report.coverage.wakeups.measured + report.coverage.preemptions.map_or(0, |terms| terms.measured)
+            };
+            prop_assert_eq!(measured, terms(&whole));
+            prop_assert_eq!(in_groups, whole.groups.iter().map(|group| group.distribution.count()).sum::<u64>());
+        }
+    }
+
+    #[test]
+    fn switch_ins_keep_their_sum_whatever_is_selected() {
+        let mut window = RecordedWindow::new(options(Some(10), all()));
+        let mut reading = Report::default();
+        let measured = SwitchInTerms { seen: 10, measured: 8, filtered: 2, ..SwitchInTerms::default() };
+        reading.coverage.switch_ins = Some(measured);
+        for (class, why) in [
+            (Class::Wakeup, Exclusion::Class),
+            (Class::New, Exclusion::Filter),
+            (Class::Preempted, Exclusion::BelowThreshold),
+        ] {
+            window.exclude(&Wait { class, ..wait() }, why);
+        }
+        (0..5).for_each(|_| window.record(&wait()));
+        let terms = window.report(&reading, &RecordedNames::default()).coverage.switch_ins.unwrap();
+        assert_eq!((terms.unaccounted(), terms.measured, terms.filtered), (0, 5, 4));
+        assert_eq!((terms.other_class, terms.below_threshold), (1, 1));
+    }
+}
