@@ -17,6 +17,7 @@ fn main() {
     suite::main(attached_typed![
         a_recording_can_be_grouped_by_any_key,
         a_recording_has_the_migrations,
+        every_view_of_a_recording_has_the_same_waits,
         a_recording_that_was_cut_short_covers_the_time_until_its_last_reading,
     ]);
 }
@@ -117,6 +118,60 @@ fn assert_has_the_migrations(attach: AttachCase, from: &str, file: &str, (cpu, t
         println!("\n  {name}: {found_ns} ns by the recording, at least {least_ns} by its own clock");
         assert!(found_ns * 20 >= least_ns * 19, "{name} has {found_ns} of {least_ns} ns: {}", wakeups["components"]);
     }
+}
+
+/// The waits of `wl-sleeper` and of all tasks, by each view, and in intervals.
+fn every_view_of_a_recording_has_the_same_waits(attach: AttachCase) -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file.wakelat");
+    let file = file.to_str().expect("a path");
+    let load = BehindHog { rounds: 700, spin_ns: 3_000_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
+    let mut staged = Workload::BehindHog(load).stage();
+    let tid = staged.tid("wl-sleeper");
+    let record = Wakelat::measuring(command(&["record", "--attach", attach.name(), "-o", file]));
+    staged.perform();
+    record.signal(Signal::SIGINT);
+    assert!(record.end().status.success());
+    let tid = tid.to_string();
+    for filter in [&[][..], &["--tid", &tid], &["--comm", "wl-sleep*"], &["--threshold", "1ms"], &["--class", "wakeup"]]
+    {
+        let classes = ["--class", "wakeup,new,preempted"];
+        let classes = if filter.first() == Some(&"--class") { &[][..] } else { &classes[..] };
+        let shown = |view: &[&str]| {
+            let arguments = [view, &["--json", "-q", "-i", file], filter, classes].concat();
+            let output = command(&arguments).output().expect("wakelat");
+            assert!(output.status.success(), "{arguments:?}: {output:?}");
+            let text = String::from_utf8(output.stdout).expect("UTF-8");
+            documents::assert_valid(&text);
+            text.lines().map(|line| serde_json::from_str(line).expect("a document")).collect::<Vec<Value>>()
+        };
+        let of_groups = |reports: &[Value]| {
+            let of = |of| reports.iter().map(|report| sum(&report["groups"], of)).sum::<u64>();
+            (of("count"), of("sum_ns"))
+        };
+        let hist = of_groups(&shown(&["hist", "--from", "waking"]));
+        assert!(hist.0 > 0, "{filter:?}");
+        assert_eq!(of_groups(&shown(&["hist", "1", "--from", "waking"])), hist, "{filter:?}");
+        assert_eq!(of_groups(&shown(&["hist", "--by", "tid,class", "--from", "waking"])), hist, "{filter:?}");
+        assert_eq!(of_groups(&shown(&["top", "--from", "waking"])), hist, "{filter:?}");
+        let why = &shown(&["why"])[0];
+        assert_eq!((sum(&why["classes"], "count"), sum(&why["classes"], "sum_ns")), hist, "{filter:?}");
+        for rows in [&["trace", "--from", "waking"][..], &["trace", "--breakdown", "--from", "waking"]] {
+            let waits = shown(rows);
+            let waits: Vec<_> = waits.iter().filter_map(|wait| wait["latency_ns"].as_u64()).collect();
+            assert_eq!((waits.len() as u64, waits.iter().sum()), hist, "{rows:?} {filter:?}");
+        }
+        for report in shown(&["hist", "1"]) {
+            assert_eq!(sum(&report["groups"], "count"), measured(&report["coverage"]), "{filter:?}");
+        }
+    }
+    Ok(())
+}
+
+/// The waits that a coverage has as measured.
+fn measured(coverage: &Value) -> u64 {
+    let terms = [&coverage["measured"], &coverage["preemptions"]["measured"]];
+    terms.iter().filter_map(|term| term.as_u64()).sum()
 }
 
 fn a_recording_that_was_cut_short_covers_the_time_until_its_last_reading(attach: AttachCase) -> TestOutcome {

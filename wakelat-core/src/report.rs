@@ -67,8 +67,8 @@ impl Report {
     /// which are not differences.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
-        let (now, then) = (&self.coverage, &before.coverage);
-        let difference = |now: Option<u64>, then: Option<u64>| now.map(|now| now.saturating_sub(then.unwrap_or(0)));
+        let (end, begin) = (&self.coverage, &before.coverage);
+        let difference = |end: Option<u64>, begin: Option<u64>| end.map(|end| end.saturating_sub(begin.unwrap_or(0)));
         Self {
             kernel: self.kernel.clone(),
             start_unix_ns: self.start_unix_ns.saturating_add(before.duration_ns),
@@ -82,12 +82,12 @@ impl Report {
             mode: self.mode,
             groups: Vec::new(),
             coverage: Coverage {
-                wakeups: now.wakeups.since(&then.wakeups),
-                preemptions: now.preemptions.map(|terms| terms.since(&then.preemptions.unwrap_or_default())),
-                switch_ins: now.switch_ins.map(|terms| terms.since(&then.switch_ins.unwrap_or_default())),
-                missed: difference(now.missed, then.missed),
-                events_lost: difference(now.events_lost, then.events_lost),
-                ..now.clone()
+                wakeups: end.wakeups.since(&begin.wakeups),
+                preemptions: end.preemptions.map(|terms| terms.since(&begin.preemptions.unwrap_or_default())),
+                switch_ins: end.switch_ins.map(|terms| terms.since(&begin.switch_ins.unwrap_or_default())),
+                missed: difference(end.missed, begin.missed),
+                events_lost: difference(end.events_lost, begin.events_lost),
+                ..end.clone()
             },
             threshold: None,
             overhead: self.overhead.map(|overhead| overhead.since(before.overhead.as_ref())),

@@ -30,5 +30,5 @@ pub use trace::trace;
 pub use trace_all::trace_all;
 pub use trace_breakdown::trace_breakdown;
 pub use verify::{Verdict, verify};
-pub use why::{why, why_recorded};
+pub use why::why;
 pub use why_counted::why_counted;

@@ -56,7 +56,6 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Trace(config, TraceRows::Switches(all)) => commands::trace_all(config, all)?,
         Command::Why(config, why) => commands::why(config, why)?,
         Command::WhyCounted(config, groups) => commands::why_counted(config, *groups)?,
-        Command::WhyRecorded(recorded) => commands::why_recorded(recorded)?,
         Command::Record(config, record) => commands::record(config, record)?,
         Command::Serve(config) => commands::serve(config)?,
         Command::Verify(config) => return Ok(commands::verify(config)?.exit_code().into()),

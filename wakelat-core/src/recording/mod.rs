@@ -23,6 +23,8 @@ mod write;
 #[cfg(test)]
 mod layout_tests;
 #[cfg(test)]
+mod name_tests;
+#[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
@@ -50,7 +52,7 @@ pub const FORMAT: u32 = 5;
 
 /// The longest frame, and the most that a block has of them: bytes, several times the longest path of a cgroup
 /// (`PATH_MAX`, include/uapi/linux/limits.h). A greater length is damage, and the reader allocates nothing for it.
-const MAX_FRAME_BYTES: u32 = 1 << 16;
+pub const MAX_FRAME_BYTES: u32 = 1 << 16;
 
 /// One frame of a recording.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use crate::{
         Groups,
         key::{Key, Names},
     },
-    report::{CoverageTerms, Report, SwitchInTerms, Threshold},
+    report::{CoverageTerms, LatencyFrom, Report, SwitchInTerms, Threshold},
     timeline::Breakdown,
     wait::Wait,
 };
@@ -21,6 +21,8 @@ pub struct WindowOptions {
     pub merged: bool,
     /// Number of groups that are kept before further ones are merged into one.
     pub max_groups: usize,
+    /// The event that starts a wakeup's latency, in the waits as they are added.
+    pub from: LatencyFrom,
     /// The classes that are selected.
     pub classes: Classes,
     /// The shortest wait that is selected: ns.
@@ -107,6 +109,7 @@ impl RecordedWindow {
             None => reading.clone(),
         };
         report.groups = self.groups.report(names, None);
+        report.from = self.options.from;
         let Self { wakeups, preemptions, .. } = *self;
         let classes = self.options.classes;
         let has_wakeups = classes.contains(Class::Wakeup) || classes.contains(Class::New);
@@ -172,7 +175,8 @@ mod tests {
     use crate::{recording::RecordedNames, render::testing::wait};
 
     fn options(threshold_ns: Option<u64>, classes: Classes) -> WindowOptions {
-        WindowOptions { by: vec![Key::Tid], merged: false, max_groups: 16, classes, threshold_ns, has_filter: false }
+        let (from, has_filter) = (LatencyFrom::Wakeup, false);
+        WindowOptions { by: vec![Key::Tid], merged: false, max_groups: 16, from, classes, threshold_ns, has_filter }
     }
 
     fn all() -> Classes {

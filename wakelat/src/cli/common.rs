@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{FilterFlags, OutputFlags, ResourceFlags, ThresholdFlags, WindowFlags};
-use crate::config::{Config, ConfigError, number};
+use crate::config::{Config, ConfigError, OutputConfig, RecordedInput, Resources, number};
 use wakelat_core::report::Mode;
 use wakelat_kernel::Machine;
 
@@ -46,6 +46,7 @@ impl CommonFlags {
         let (classes, merged) = self.filter.classes()?;
         let (resources, notes) = self.resources.config(machine)?;
         Ok(Config {
+            input: None,
             window: self.window.config(),
             filter: self.filter.config(machine)?,
             classes,
@@ -61,6 +62,29 @@ impl CommonFlags {
             output: self.output.config()?,
             resources,
             notes,
+        })
+    }
+
+    /// The configuration of a view of a recording: one result at the end, one group per class.
+    pub(super) fn recorded_config(&self, input: RecordedInput, output: OutputConfig) -> Result<Config, ConfigError> {
+        let (classes, merged) = self.filter.classes()?;
+        Ok(Config {
+            input: Some(input),
+            window: self.window.config(),
+            filter: self.filter.recorded_config()?,
+            classes,
+            merged,
+            from: self.filter.from(classes)?,
+            by: Vec::new(),
+            max_groups: MAX_GROUPS,
+            mode: Mode::Samples,
+            with_causes: false,
+            max_overhead_ppm: None,
+            keep_privileges: true,
+            threshold: self.threshold.recorded_config(),
+            output,
+            resources: Resources::none(),
+            notes: Vec::new(),
         })
     }
 }

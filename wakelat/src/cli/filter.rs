@@ -149,6 +149,21 @@ impl FilterFlags {
         Ok(config)
     }
 
+    /// The filter for a recording, without its cgroups.
+    ///
+    /// # Errors
+    /// If a flag cannot match anything.
+    pub(super) fn recorded_config(&self) -> Result<FilterConfig, ConfigError> {
+        let mut config = FilterConfig::new(true);
+        config.set_recorded(&self.tasks.pid, &self.tasks.tid, &self.tasks.cpus)?;
+        config.set_comms(&self.tasks.comm)?;
+        for prios in &self.tasks.prio {
+            config.add_prios(prios)?;
+        }
+        config.set_policies(&self.policy);
+        Ok(config)
+    }
+
     /// The classes given, and whether they are merged into one.
     pub(super) fn classes(&self) -> Result<(Classes, bool), ConfigError> {
         if self.class.contains(&ClassName::Runqueue) {

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::{CommonFlags, GroupingFlags};
-use crate::config::{Config, ConfigError, duration, number};
+use super::{CliError, CommonFlags, GroupingFlags, InputFlags};
+use crate::config::{Config, duration, number};
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
@@ -12,7 +12,8 @@ Examples:
   wakelat hist 1 10                                 a chart every second, ten times
   wakelat hist -p $(pidof -s nginx) --by cpu        one process, a chart per CPU
   wakelat hist --class wakeup,new,preempted         a chart per class of waits
-  wakelat hist --threshold 1ms --on-threshold stop  stop once a task waits 1 ms; exit 3";
+  wakelat hist --threshold 1ms --on-threshold stop  stop once a task waits 1 ms; exit 3
+  wakelat hist -i file.wakelat --by comm            the waits of a recording, a chart per name";
 
 /// Show the distribution of latency: chart and percentiles, grouped by any key
 #[derive(Debug, Args)]
@@ -27,16 +28,22 @@ pub(super) struct HistFlags {
     count: Option<u64>,
 
     #[command(flatten)]
+    input: InputFlags,
+    #[command(flatten)]
     grouping: GroupingFlags,
     #[command(flatten)]
     common: CommonFlags,
 }
 
 impl HistFlags {
-    pub(super) fn config(self, machine: &Machine) -> Result<Config, ConfigError> {
-        let mut config = self.common.config(machine)?;
+    pub(super) fn config(
+        self,
+        given: impl Fn(&str) -> bool,
+        machine: impl FnOnce() -> Result<Machine, CliError>,
+    ) -> Result<Config, CliError> {
+        let (mut config, machine) = self.input.config(&self.common, given, machine)?;
         config.set_intervals(self.interval, self.count)?;
-        config.set_grouping(self.grouping.config(&[])?, machine)?;
+        config.set_grouping(self.grouping.config(&[])?, machine.as_ref())?;
         Ok(config)
     }
 }

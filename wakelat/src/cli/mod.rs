@@ -10,6 +10,7 @@ mod filter;
 mod grouping;
 mod hist;
 mod hist_trigger;
+mod input;
 mod named_value;
 mod osnoise_tracers;
 mod output;
@@ -40,6 +41,7 @@ use wakelat_kernel::Machine;
 use common::CommonFlags;
 use filter::{ClassName, FilterFlags, FromEvent, TaskFlags};
 use grouping::GroupingFlags;
+use input::{InputFlags, with_input};
 use output::{OutputFlags, RenderFlags};
 use resources::ResourceFlags;
 use threshold::ThresholdFlags;
@@ -119,8 +121,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Cli
 /// All flags of all commands, each command with its own defaults: what help, manual pages and completions are made of.
 pub fn command() -> clap::Command {
     Flags::command()
-        .mut_subcommand("top", top::with_defaults)
-        .mut_subcommand("why", why::with_defaults)
+        .mut_subcommand("hist", with_input)
+        .mut_subcommand("top", |top| with_input(top::with_defaults(top)))
+        .mut_subcommand("trace", with_input)
+        .mut_subcommand("why", |why| with_input(why::with_defaults(why)))
         .mut_subcommand("record", record::with_defaults)
 }
 
@@ -143,21 +147,19 @@ fn parse_on(
     let typed = args.iter().skip(1).find_map(|arg| known.find_subcommand(arg)).map(|verb| verb.get_name().to_owned());
     let matches = known.try_get_matches_from(args).map_err(|error| CliError::of(error, typed.as_deref()))?;
     let Flags { verb, verbose } = Flags::from_arg_matches(&matches)?;
+    let of_verb = matches.subcommand().map(|(_, of_verb)| of_verb);
+    let given = |id: &str| of_verb.is_some_and(|of_verb| of_verb.value_source(id) == Some(ValueSource::CommandLine));
     let command = match verb {
-        Verb::Hist(flags) => Command::Hist(flags.config(&machine()?)?),
+        Verb::Hist(flags) => Command::Hist(flags.config(given, || Ok(machine()?))?),
         Verb::Top(flags) => {
             let table = flags.table();
-            Command::Top(flags.config(&machine()?)?, table)
+            Command::Top(flags.config(given, || Ok(machine()?))?, table)
         }
         Verb::Trace(flags) => {
-            let (config, rows) = flags.config(&machine()?)?;
+            let (config, rows) = flags.config(given, || Ok(machine()?))?;
             Command::Trace(config, rows)
         }
-        Verb::Why(flags) => {
-            let of_why = matches.subcommand_matches("why");
-            let given = |id: &str| of_why.is_some_and(|of| of.value_source(id) == Some(ValueSource::CommandLine));
-            flags.command(given, || Ok(machine()?))?
-        }
+        Verb::Why(flags) => flags.command(given, || Ok(machine()?))?,
         Verb::Record(flags) => {
             let (config, record) = flags.config(&machine()?)?;
             Command::Record(config, record)

@@ -14,10 +14,11 @@ const EXAMPLES: &str = "\
 Examples:
   wakelat record -d 1m -o file.wakelat         record one minute
   wakelat why -i file.wakelat                  explain the waits in it
+  wakelat top -i file.wakelat                  show the tasks that waited
   wakelat why -i file.wakelat --by cgroup      the same, grouped by cgroup
   ssh HOST wakelat record -d 10s -o - | wakelat why -i -   record there, explain here";
 
-/// Record scheduling events to a file; `why -i` explains the waits later, on any machine
+/// Record scheduling events to a file; hist, top, trace and why show it with -i, on any machine
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RecordFlags {

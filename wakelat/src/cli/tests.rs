@@ -1,5 +1,7 @@
 //! Command lines, and their configuration on an arbitrary machine.
 
+mod recordings;
+
 use wakelat_common::{Class, Classes, filter::part};
 
 use super::*;
@@ -283,30 +285,6 @@ fn the_queue_clock_measures_for_every_view_that_needs_no_wakeups() {
         ("wakelat why --from queued --stacks", "`--stacks=waker` needs the stacks of wakers"),
         ("wakelat why --from queued --folded file", "`--stacks=waker` needs the stacks of wakers"),
         ("wakelat trace --all -w --from queued", "`--wakeups` needs each of them; use `wakeup` or `waking`"),
-    ] {
-        let (error, code) = refused(line, |_| {});
-        assert!(error.contains(why) && code == 2, "{line}: {error}");
-    }
-}
-
-#[test]
-fn a_recording_is_shown_on_a_machine_that_cannot_measure() {
-    let shown = |line| parse_on(words(line), || anyhow::bail!("no procfs")).map(|invocation| invocation.command);
-    let Ok(Command::WhyRecorded(recorded)) = shown("wakelat why -i file --by cgroup --worst 7") else { panic!() };
-    assert_eq!((recorded.by, recorded.worst), (vec![Key::Cgroup], 7));
-    for line in ["wakelat why -i file --pid 1", "wakelat why -i file -d 1s", "wakelat why -i file --collect irq"] {
-        let refusal = shown(line).unwrap_err();
-        assert_eq!(refusal.exit_code(), 2, "{line}");
-        assert!(refusal.to_string().contains("--input"), "{line}: {refusal}");
-    }
-}
-
-#[test]
-fn a_recording_needs_a_file_and_has_its_own_format() {
-    for (line, why) in [
-        ("wakelat record -d 1s", "--output"),
-        ("wakelat record -d 1s -o file --json", "its own format"),
-        ("wakelat record -d 1s -o file --max-overhead 1%", "not of a sample"),
     ] {
         let (error, code) = refused(line, |_| {});
         assert!(error.contains(why) && code == 2, "{line}: {error}");

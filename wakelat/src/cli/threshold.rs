@@ -19,6 +19,12 @@ pub struct ThresholdFlags {
 }
 
 impl ThresholdFlags {
+    /// The threshold for a recording, if one is given.
+    pub(super) fn recorded_config(&self) -> Option<ThresholdConfig> {
+        let action = ThresholdAction::Continue;
+        self.threshold.map(|threshold_ns| ThresholdConfig { threshold_ns, action })
+    }
+
     /// The threshold, if one is given.
     ///
     /// # Errors

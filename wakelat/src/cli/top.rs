@@ -5,8 +5,8 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser},
 };
 
-use super::{CommonFlags, GroupingFlags};
-use crate::config::{Config, ConfigError, TableConfig, duration, number};
+use super::{CliError, CommonFlags, GroupingFlags, InputFlags};
+use crate::config::{Config, TableConfig, duration, number};
 use wakelat_core::{aggregate::key::Key, render::top_table::Sort};
 use wakelat_kernel::Machine;
 
@@ -17,6 +17,7 @@ Examples:
   wakelat top --last                 only the last second, refreshed every second
   wakelat top --by cgroup            cgroups instead of tasks
   wakelat top -d 5s --json           JSON after five seconds
+  wakelat top -i file.wakelat        the tasks of a recording
 
 The table covers all waits since the start (--last: in the last interval), of all classes, including
 preempted tasks (see --class). `run time` is the CPU time that the kernel accounted to a thread in
@@ -45,6 +46,8 @@ pub(super) struct TopFlags {
     last: bool,
 
     #[command(flatten)]
+    input: InputFlags,
+    #[command(flatten)]
     grouping: GroupingFlags,
     #[command(flatten)]
     common: CommonFlags,
@@ -66,10 +69,16 @@ impl TopFlags {
         TableConfig { sort: self.sort, limit: self.limit, last_only: self.last }
     }
 
-    pub(super) fn config(self, machine: &Machine) -> Result<Config, ConfigError> {
-        let mut config = self.common.config(machine)?;
-        config.set_intervals(Some(self.interval), None)?;
-        config.set_grouping(self.grouping.config(&[Key::Tid, Key::Comm])?, machine)?;
+    pub(super) fn config(
+        self,
+        given: impl Fn(&str) -> bool,
+        machine: impl FnOnce() -> Result<Machine, CliError>,
+    ) -> Result<Config, CliError> {
+        let (mut config, machine) = self.input.config(&self.common, &given, machine)?;
+        // A recording has one table, unless an interval is requested.
+        let has_interval = machine.is_some() || given("interval");
+        config.set_intervals(has_interval.then_some(self.interval), None)?;
+        config.set_grouping(self.grouping.config(&[Key::Tid, Key::Comm])?, machine.as_ref())?;
         Ok(config)
     }
 }

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::CommonFlags;
-use crate::config::{Config, ConfigError, TraceAllConfig, TraceRows};
+use super::{CliError, CommonFlags, InputFlags};
+use crate::config::{Config, ConfigError, CpuMap, TraceAllConfig, TraceRows};
 use wakelat_core::timeline::timehist::SchedLineOptions;
 use wakelat_kernel::Machine;
 
@@ -14,6 +14,7 @@ Examples:
   wakelat trace --threshold 9ms --on-threshold stop  stop at the first long wait; exit 3
   wakelat trace --breakdown --from waking -d 1s      with a column per cause of the wait
   wakelat trace --all -MVw -d 1s                     every switch, migration and wakeup
+  wakelat trace -i file.wakelat --threshold 1ms      the long waits of a recording
 
 On a terminal, lines are cut to its width; in a pipe or a file, they are complete.";
 
@@ -27,6 +28,8 @@ pub(super) struct TraceFlags {
 
     #[command(flatten)]
     all: TraceAllFlags,
+    #[command(flatten)]
+    input: InputFlags,
     #[command(flatten)]
     common: CommonFlags,
 }
@@ -53,13 +56,17 @@ struct TraceAllFlags {
 }
 
 impl TraceFlags {
-    pub(super) fn config(self, machine: &Machine) -> Result<(Config, TraceRows), ConfigError> {
+    pub(super) fn config(
+        self,
+        given: impl Fn(&str) -> bool,
+        machine: impl FnOnce() -> Result<Machine, CliError>,
+    ) -> Result<(Config, TraceRows), CliError> {
         let all = self.all;
         let of_all = [("--migrations", all.migrations), ("--wakeups", all.wakeups), ("--cpu-map", all.cpu_map)];
         if let (false, Some((flag, _))) = (all.all, of_all.iter().find(|(_, given)| *given)) {
-            return Err(ConfigError::usage(flag, "only applies to `--all`; add it"));
+            return Err(ConfigError::usage(flag, "only applies to `--all`; add it").into());
         }
-        let mut config = self.common.config(machine)?;
+        let (mut config, machine) = self.input.config(&self.common, given, machine)?;
         if !all.all {
             if self.breakdown {
                 config.set_breakdown()?;
@@ -73,8 +80,11 @@ impl TraceFlags {
         }
         let shown =
             SchedLineOptions { idle: config.filter.wants_any_task(), migrations: all.migrations, wakeups: all.wakeups };
-        let cpus = machine.cpus.iter().filter(|cpu| all.cpu_map && config.filter.wants_cpu(*cpu));
-        let cpu_map = cpus.collect();
+        let cpu_map = match machine {
+            _ if !all.cpu_map => CpuMap::None,
+            Some(machine) => CpuMap::Of(machine.cpus.iter().filter(|cpu| config.filter.wants_cpu(*cpu)).collect()),
+            None => CpuMap::OfRecording,
+        };
         Ok((config, TraceRows::Switches(TraceAllConfig { shown, cpu_map })))
     }
 }

@@ -1,14 +1,12 @@
 //! `wakelat why`
 
-use std::path::PathBuf;
-
-use clap::{Args, Id};
+use clap::Args;
 
 use super::{
-    ClassName, CliError, CommonFlags, FilterFlags, FromEvent, GroupingFlags, collected_events::CollectFlags,
-    grouping::ModeChoice, stacks::StacksFlags,
+    ClassName, CliError, CommonFlags, FilterFlags, FromEvent, GroupingFlags, InputFlags,
+    collected_events::CollectFlags, grouping::ModeChoice, stacks::StacksFlags,
 };
-use crate::config::{Command, WhyConfig, WhyRecordedConfig, number};
+use crate::config::{Command, WhyConfig, number};
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
@@ -41,14 +39,8 @@ pub(super) struct WhyFlags {
     #[command(flatten)]
     stacks: StacksFlags,
 
-    /// Read a recording of `wakelat record` instead of measuring; - is standard input
-    #[arg(short, long, value_name = "FILE", help_heading = "Analysis")]
-    input: Option<PathBuf>,
-
-    /// Refuse a recording whose end is missing
-    #[arg(long, requires = "input", help_heading = "Analysis")]
-    strict: bool,
-
+    #[command(flatten)]
+    input: InputFlags,
     #[command(flatten)]
     grouping: GroupingFlags,
     #[command(flatten)]
@@ -56,22 +48,14 @@ pub(super) struct WhyFlags {
 }
 
 /// Changes the common flags: waits of all classes are measured, from `sched_waking` on, and nothing is
-/// aggregated in the kernel. A recording determines which tasks were measured, and for how long, so
-/// `--input` conflicts with the flags of a measurement.
+/// aggregated in the kernel.
 pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
-    let of_grouping = ["by", "per_process", "per_thread", "max_groups", "mode"];
-    let of_output = ["json", "csv", "quiet", "timestamps", "output", "ascii", "color", "verbose", "help"];
-    let of_view = of_grouping.iter().chain(&of_output).chain(&["worst", "details", "input", "strict"]);
-    let of_view: Vec<&str> = of_view.copied().collect();
-    let ids = command.get_arguments().map(|arg| arg.get_id().clone()).filter(|id| !of_view.contains(&id.as_str()));
-    let of_measurement: Vec<Id> = ids.collect();
     with_all_waits(command)
         .mut_arg("mode", |arg| {
             arg.help("Find causes from every switch (samples), or count them in the kernel by cgroup, container or comm (aggregate)")
                 .default_value("samples")
         })
         .mut_arg("csv", |arg| arg.hide(true))
-        .mut_arg("input", |arg| arg.conflicts_with_all(of_measurement))
 }
 
 /// Sets the defaults to waits of all classes, from `sched_waking` on.
@@ -120,21 +104,8 @@ impl WhyFlags {
         given: impl Fn(&str) -> bool,
         machine: impl FnOnce() -> Result<Machine, CliError>,
     ) -> Result<Command, CliError> {
-        if self.grouping.mode == ModeChoice::Aggregate && self.input.is_none() {
+        if self.grouping.mode == ModeChoice::Aggregate {
             return self.counted(given, machine);
-        }
-        if let Some(input) = &self.input {
-            if self.grouping.mode == ModeChoice::Aggregate {
-                let why = "`aggregate` needs a live kernel and cannot read a recording; leave out `--mode`";
-                return Err(CliError::Usage(format!("`--mode`: {why}")));
-            }
-            let (grouping, output) = (self.grouping.config(&[])?, self.common.output.config()?);
-            let recorded = WhyRecordedConfig::new(input, self.strict, grouping, output)?;
-            return Ok(Command::WhyRecorded(WhyRecordedConfig {
-                worst: self.worst,
-                details: self.details,
-                ..recorded
-            }));
         }
         let stacks = self.stacks.stacks();
         if self.worst == 0 && (stacks.waker || stacks.wakee) && stacks.folded.is_none() {
@@ -144,9 +115,8 @@ impl WhyFlags {
             )));
         }
         adjust_from(&mut self.common.filter);
-        let machine = machine()?;
-        let mut config = self.common.config(&machine)?;
-        config.set_why(self.grouping.config(&[])?, &machine)?;
+        let (mut config, machine) = self.input.config(&self.common, given, machine)?;
+        config.set_why(self.grouping.config(&[])?, machine.as_ref())?;
         if stacks.waker {
             config.check_sees_wakeups("--stacks=waker", "the stacks of wakers")?;
         }

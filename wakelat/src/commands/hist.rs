@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
-use super::{measurement::measure, terminal_style::style};
+use super::{measurement::Source, terminal_style::style};
 use crate::{
     collect::TimelineSettings,
     config::Config,
@@ -19,11 +19,12 @@ use wakelat_core::{
 /// `hist`: shows the distribution, once or per interval.
 ///
 /// # Errors
-/// Errors of [`crate::session::run`].
+/// Errors of [`crate::session::run`], or if the recording cannot be read or does not have what `config` requests.
 pub fn hist(config: &Config) -> Result<StopReason> {
+    let (source, config) = Source::open(config)?;
     let (style, _) = style(&config.output);
     let reports = config.output.format.reports(render::ReportView::Chart, &config.key_names(), style);
-    measure(config, &mut HistView { reports, timeline: timeline_for_grouping(config) })
+    source.show(&config, &mut HistView { reports, timeline: timeline_for_grouping(&config) })
 }
 
 /// The events that are needed if waits are grouped by component.

@@ -1,14 +1,75 @@
-//! Runs a measurement: checks that this machine can measure, prepares it, and starts the session.
+//! Runs a measurement, or reads a recording of one: checks the settings, prepares the machine, and starts the session.
 
-use anyhow::Result;
+use std::io::BufRead;
+
+use anyhow::{Context as _, Result};
 
 use crate::{
     config::{Config, OutputConfig, Resources},
-    session::{self, Environment, StopReason, View},
+    session::{self, Environment, StopReason, View, open_input, replay},
     status::status,
 };
-use wakelat_core::report::Mode;
+use wakelat_core::{
+    recording::{Header, Recording},
+    report::Mode,
+};
 use wakelat_kernel::{Features, privilege};
+
+/// Where waits come from.
+pub enum Source {
+    /// The machine, ready to measure.
+    Live(Environment),
+    /// A recording, whose header has been read.
+    Recorded(Box<Recording<Box<dyn BufRead>>>),
+}
+
+impl Source {
+    /// Prepares the machine for a measurement, or opens the recording of `config`. Also returns the configuration of its
+    /// views: a recording determines a part of it.
+    ///
+    /// # Errors
+    /// Errors of [`prepare`]; if the recording cannot be read, or does not have what `config` requests.
+    pub fn open(config: &Config) -> Result<(Self, Config)> {
+        let Some(input) = &config.input else { return Ok((Self::Live(prepare(config)?), config.clone())) };
+        let unreadable = || replay::unreadable(input);
+        let opened = open_input::open(&input.path).with_context(unreadable)?;
+        let recording = Recording::open(opened).with_context(unreadable)?.strict(input.is_strict);
+        let config = replay::config_of(recording.header(), config, input)?;
+        if !config.output.quiet {
+            recorded_by(recording.header()).iter().for_each(status);
+        }
+        Ok((Self::Recorded(Box::new(recording)), config))
+    }
+
+    /// The header of the recording, if it is one.
+    pub fn header(&self) -> Option<&Header> {
+        match self {
+            Self::Live(_) => None,
+            Self::Recorded(recording) => Some(recording.header()),
+        }
+    }
+
+    /// Passes the waits to `view`, as `config`, which [`Self::open`] returned, requests.
+    ///
+    /// # Errors
+    /// Errors of [`session::run`] and [`replay::replay`].
+    pub fn show(self, config: &Config, view: &mut dyn View) -> Result<StopReason> {
+        match self {
+            Self::Live(environment) => session::run(config, &environment, view),
+            Self::Recorded(recording) => replay::replay(*recording, config, view),
+        }
+    }
+}
+
+/// What was recorded where and with which command.
+fn recorded_by(header: &Header) -> Vec<String> {
+    let command = header.command_line.join(" ");
+    let labels = header.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
+    let lines = [("recorded on", header.machine.to_string()), ("recorded with", command), ("labels:", labels)];
+    let lines = lines.into_iter().filter(|(_, text)| !text.is_empty());
+    // A recording may come from anywhere: its text must not control the terminal.
+    lines.map(|(what, text)| format!("{what} {}", text.escape_debug())).collect()
+}
 
 /// Measures as `config` says, and passes the results to `view`.
 ///

@@ -8,6 +8,7 @@ use std::{
 use anyhow::{Result, bail};
 use jiff::tz::TimeZone;
 use rustix::fs::Mode;
+use wakelat_common::Class;
 
 use super::{measurement::measure, terminal_style::style, why::timeline};
 use crate::{
@@ -37,8 +38,10 @@ pub fn record(config: &Config, record: &RecordConfig) -> Result<StopReason> {
         machine: recorded_machine(),
         labels: labels.clone(),
         from: config.from,
+        classes: Class::ALL.into_iter().filter(|class| config.classes.contains(*class)).collect(),
         merged: config.merged,
         collected,
+        own_pid: (!config.filter.include_self).then(std::process::id),
         has_warm_up: config.window.warm_up_ns > 0,
     };
     // A recording contains the names of all users' tasks: as with perf's, only its owner may read it.

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use super::{
     hist::timeline_for_grouping,
-    measurement::measure,
+    measurement::Source,
     terminal_style::{style, terminal},
 };
 use crate::{
@@ -27,21 +27,23 @@ use wakelat_kernel::run_times::RunTimes;
 /// `top`: shows the table of groups repeatedly, since the start or for the last interval.
 ///
 /// # Errors
-/// Errors of [`crate::session::run`].
+/// Errors of [`crate::session::run`], or if the recording cannot be read or does not have what `config` requests.
 pub fn top(config: &Config, table: TableConfig) -> Result<StopReason> {
+    let (source, config) = Source::open(config)?;
+    let is_live = source.header().is_none();
     let (style, _) = style(&config.output);
     let keys = config.key_names();
     let view = render::ReportView::Table { sort: table.sort, limit: table.limit };
     let mut top = TopView {
         reports: config.output.format.reports(view, &keys, style.clone()),
-        redrawn: style.cursor && config.output.format == render::OutputFormat::Human,
-        timeline: timeline_for_grouping(config),
-        run_times: one_thread_each(&config.by).then(|| RunTimes::new(Path::new("/proc"))),
+        redrawn: is_live && style.cursor && config.output.format == render::OutputFormat::Human,
+        timeline: timeline_for_grouping(&config),
+        run_times: (is_live && one_thread_each(&config.by)).then(|| RunTimes::new(Path::new("/proc"))),
         table,
         keys,
         style,
     };
-    measure(config, &mut top)
+    source.show(&config, &mut top)
 }
 
 struct TopView {
@@ -50,7 +52,7 @@ struct TopView {
     /// Each table replaces the previous one on the screen.
     redrawn: bool,
     timeline: Option<TimelineSettings>,
-    /// Run times of threads, if each group is one thread.
+    /// Run times of threads, if each group is one thread of this machine.
     run_times: Option<RunTimes>,
     table: TableConfig,
     keys: Vec<&'static str>,

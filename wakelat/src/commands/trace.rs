@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 
 use super::{
-    measurement::measure,
+    measurement::Source,
     terminal_style::{stderr_style, style},
 };
 use crate::{
@@ -22,13 +22,12 @@ use wakelat_core::{
 /// `trace`: prints a line per wait.
 ///
 /// # Errors
-/// Errors of [`crate::session::run`].
+/// Errors of [`crate::session::run`], or if the recording cannot be read or does not have what `config` requests.
 pub fn trace(config: &Config) -> Result<StopReason> {
+    let (source, config) = Source::open(config)?;
     let (style, _) = style(&config.output);
-    measure(
-        config,
-        &mut TraceView { stderr_style: stderr_style(config, &style), waits: config.output.format.waits(style) },
-    )
+    let stderr_style = stderr_style(&config, &style);
+    source.show(&config, &mut TraceView { stderr_style, waits: config.output.format.waits(style) })
 }
 
 struct TraceView {

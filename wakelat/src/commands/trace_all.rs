@@ -2,19 +2,21 @@
 
 use std::io::{self, Write};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use wakelat_common::filter::MAX_CPUS;
 
 use super::{
-    measurement::measure,
+    measurement::Source,
     terminal_style::{stderr_style, style},
 };
 use crate::{
     collect::{MigrationScope, TimelineSettings},
-    config::{Config, FilterConfig, TraceAllConfig},
+    config::{Config, CpuMap, FilterConfig, TraceAllConfig},
     session::{StopReason, View},
 };
 use wakelat_core::{
     aggregate::key::Names,
+    recording::Header,
     render::{self, EventRenderer, Style},
     report::Report,
     timeline::{
@@ -22,22 +24,38 @@ use wakelat_core::{
         timehist::{SchedLineOptions, SliceTracker},
     },
 };
+use wakelat_kernel::cpus::Cpus;
 
 /// `trace --all`: prints a line per switch.
 ///
 /// # Errors
-/// Errors of [`crate::session::run`].
+/// Errors of [`crate::session::run`], or if the recording cannot be read or does not have what `config` requests.
 pub fn trace_all(config: &Config, all: &TraceAllConfig) -> Result<StopReason> {
+    let (source, config) = Source::open(config)?;
+    let cpu_map = cpu_map(all, &config, source.header())?;
     let (style, _) = style(&config.output);
     let mut view = TraceAllView {
         slices: SliceTracker::new(all.shown),
-        stderr_style: stderr_style(config, &style),
-        events: config.output.format.events(&all.cpu_map, style),
+        stderr_style: stderr_style(&config, &style),
+        events: config.output.format.events(&cpu_map, style),
         shown: all.shown,
         filter: &config.filter,
         warming_up: config.window.warm_up_ns > 0,
     };
-    measure(config, &mut view)
+    source.show(&config, &mut view)
+}
+
+/// The CPUs that have a column each; empty for no columns.
+fn cpu_map(all: &TraceAllConfig, config: &Config, header: Option<&Header>) -> Result<Vec<u32>> {
+    Ok(match (&all.cpu_map, header) {
+        (CpuMap::None, _) | (CpuMap::OfRecording, None) => Vec::new(),
+        (CpuMap::Of(cpus), _) => cpus.clone(),
+        (CpuMap::OfRecording, Some(header)) => {
+            let online = Cpus::parse(&header.machine.cpus_online).context("cannot read the CPUs of the recording")?;
+            // Bounded, whatever the file contains.
+            online.iter().take(MAX_CPUS).filter(|cpu| config.filter.wants_cpu(*cpu)).collect()
+        }
+    })
 }
 
 /// Prints events as lines.

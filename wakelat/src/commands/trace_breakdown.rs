@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 
 use super::{
-    measurement::measure,
+    measurement::Source,
     terminal_style::{stderr_style, style},
 };
 use crate::{
@@ -23,15 +23,16 @@ use wakelat_core::{
 /// `trace --breakdown`: prints a line per wait, with its components.
 ///
 /// # Errors
-/// Errors of [`crate::session::run`].
+/// Errors of [`crate::session::run`], or if the recording cannot be read or does not have what `config` requests.
 pub fn trace_breakdown(config: &Config) -> Result<StopReason> {
+    let (source, config) = Source::open(config)?;
     let (style, _) = style(&config.output);
     let mut view = TraceBreakdownView {
         timeline: Timeline::new(config.from),
-        stderr_style: stderr_style(config, &style),
+        stderr_style: stderr_style(&config, &style),
         renderer: config.output.format.breakdowns(config.from, style),
     };
-    measure(config, &mut view)
+    source.show(&config, &mut view)
 }
 
 /// Prints breakdowns of waits as lines.

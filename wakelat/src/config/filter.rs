@@ -102,6 +102,34 @@ impl FilterConfig {
         self.parts & !(part::OTHERS | part::CPU) == 0
     }
 
+    /// Whether the filter accepts a task with these properties; cgroups and CPUs apart.
+    pub fn wants_recorded(&self, tid: u32, pid: u32, comm: &Comm, prio: i32, policy: u32) -> bool {
+        let accepts = |part, accepted: bool| self.parts & part == 0 || accepted;
+        accepts(part::TGID, self.tgids.contains(&pid))
+            && accepts(part::PID, self.pids.contains(&tid))
+            && self.wants_comm(comm)
+            && accepts(part::PRIO, self.filter.wants_prio(prio))
+            && accepts(part::POLICY, self.filter.wants_policy(policy))
+    }
+
+    /// Restricts the filter to these processes, threads and CPUs of a recording, if any are given: whether they exist on
+    /// this machine does not matter.
+    ///
+    /// # Errors
+    /// If no kernel has one of the CPUs.
+    pub(crate) fn set_recorded(&mut self, tgids: &[u32], pids: &[u32], cpus: &[Ranges]) -> Result<(), ConfigError> {
+        (self.tgids, self.pids) = (each_once(tgids), each_once(pids));
+        self.require(part::TGID, !tgids.is_empty());
+        self.require(part::PID, !pids.is_empty());
+        for cpu in cpus.iter().flat_map(Ranges::iter).cloned().flatten() {
+            if !u32::try_from(cpu).is_ok_and(|cpu| self.filter.want_cpu(cpu)) {
+                return Err(ConfigError::usage("--cpus", format!("no kernel has a CPU `{cpu}`")));
+            }
+        }
+        self.require(part::CPU, !cpus.is_empty());
+        Ok(())
+    }
+
     /// Replaces the processes, if any are given, by the threads that they have now.
     ///
     /// # Errors

@@ -55,7 +55,7 @@ pub use osnoise_tracers::{SourceChoice, TracerConfig, UserThreadConfig, priority
 pub use otlp::{OtlpConfig, OtlpEndpoint, interval as otlp_interval};
 pub use output::{Colour, OutputConfig};
 pub(crate) use recording::labels;
-pub use recording::{RecordConfig, WhyRecordedConfig, label};
+pub use recording::{READING_INTERVAL_NS, RecordConfig, RecordedInput, label};
 pub use resources::Resources;
 pub use serve::{ListenAddress, ServeConfig, ServeFile, ServeOverrides};
 pub use serve_settings::{CgroupSelection, ServeSettings};
@@ -80,8 +80,6 @@ pub enum Command {
     Why(Config, WhyConfig),
     /// Aggregate the causes of waits in the kernel, by these groups.
     WhyCounted(Config, CauseGroups),
-    /// The causes of the waits in a recording.
-    WhyRecorded(WhyRecordedConfig),
     /// All events, written to a file.
     Record(Config, RecordConfig),
     /// The same window measured by BPF and by hist triggers, compared.
@@ -105,6 +103,8 @@ pub enum Command {
 /// The configuration of a measurement.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// The recording that is shown instead of a measurement, if one is given.
+    pub input: Option<RecordedInput>,
     /// How long to measure, and in which intervals.
     pub window: WindowConfig,
     /// Which tasks are measured.
@@ -166,11 +166,19 @@ impl Config {
         self.window.set_intervals(interval_ns, count)
     }
 
-    /// Groups waits, and aggregates them where `grouping` says.
+    /// Groups waits, and aggregates them where `grouping` says: those of a recording without `machine`.
     ///
     /// # Errors
     /// If a key is not available on this machine, or if the waits cannot be aggregated there.
-    pub(crate) fn set_grouping(&mut self, grouping: GroupingConfig, machine: &Machine) -> Result<(), ConfigError> {
+    pub(crate) fn set_grouping(
+        &mut self,
+        grouping: GroupingConfig,
+        machine: Option<&Machine>,
+    ) -> Result<(), ConfigError> {
+        let Some(machine) = machine else {
+            (self.by, self.max_groups) = (grouping.by, grouping.max_groups);
+            return Ok(());
+        };
         grouping.check_available(machine)?;
         self.check_sees_waker_of(&grouping)?;
         (self.by, self.max_groups) = (grouping.by, grouping.max_groups);
@@ -216,8 +224,8 @@ impl Config {
     ///
     /// # Errors
     /// As for [`Config::set_grouping`], and if the output format is CSV.
-    pub(crate) fn set_why(&mut self, grouping: GroupingConfig, machine: &Machine) -> Result<(), ConfigError> {
-        grouping.check_available(machine)?;
+    pub(crate) fn set_why(&mut self, grouping: GroupingConfig, machine: Option<&Machine>) -> Result<(), ConfigError> {
+        machine.map_or(Ok(()), |machine| grouping.check_available(machine))?;
         self.check_sees_waker_of(&grouping)?;
         self.check_can_record_events()?;
         check_why(&grouping, &self.output)?;
@@ -272,9 +280,7 @@ impl Config {
     /// If `--max-overhead` or another output format is given, or if the output is a terminal.
     pub(crate) fn set_recorded(&mut self) -> Result<(), ConfigError> {
         self.check_can_record_events()?;
-        // A reading each second: if the recording ends early, everything until the last one is valid.
-        const READING_INTERVAL_NS: u64 = 1_000_000_000;
-        self.set_intervals(Some(READING_INTERVAL_NS), None)?;
+        self.set_intervals(Some(recording::READING_INTERVAL_NS), None)?;
         let flag = match self.output.format {
             OutputFormat::Human => return recording::check_output(&self.output),
             OutputFormat::Json => "--json",
@@ -351,6 +357,17 @@ pub enum TraceRows {
 pub struct TraceAllConfig {
     /// What is shown besides the slices of tasks.
     pub shown: SchedLineOptions,
-    /// The CPUs that have a column each, ascending; empty if no columns were requested.
-    pub cpu_map: Vec<u32>,
+    /// The CPUs that have a column each.
+    pub cpu_map: CpuMap,
+}
+
+/// The CPUs that have a column each in `trace --all`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CpuMap {
+    /// None of them.
+    None,
+    /// These, ascending.
+    Of(Vec<u32>),
+    /// Those that were online when the recording was made, as far as the filter accepts them.
+    OfRecording,
 }

@@ -1,4 +1,4 @@
-//! What `why` shows of a recording, and where a recording is written.
+//! Recordings: what is written, and what is read instead of a measurement.
 
 use std::{
     collections::BTreeMap,
@@ -6,8 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{ConfigError, GroupingConfig, OutputConfig, check_why};
-use wakelat_core::{aggregate::key::Key, recording::CollectedEvents};
+use super::{ConfigError, OutputConfig};
+use wakelat_core::recording::CollectedEvents;
+
+/// The interval of the readings in a recording: ns. If it ends early, everything until the last one is valid.
+pub const READING_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// What `record` writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,37 +21,34 @@ pub struct RecordConfig {
     pub labels: BTreeMap<String, String>,
 }
 
-/// What `why` shows of a recording.
+/// A recording that is shown instead of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WhyRecordedConfig {
+pub struct RecordedInput {
     /// The file; `-` is standard input.
-    pub input: PathBuf,
+    pub path: PathBuf,
     /// Refuse a recording whose end is missing.
     pub is_strict: bool,
-    /// Grouping keys.
-    pub by: Vec<Key>,
-    /// Number of groups that are kept before further ones are merged into one.
-    pub max_groups: usize,
-    /// Number of the longest waits whose timelines are shown.
-    pub worst: usize,
-    /// Show every table, with more culprits.
-    pub details: bool,
-    /// How and where the result is shown.
-    pub output: OutputConfig,
+    /// Cgroups, which include their descendants, as paths below the mount of the v2 hierarchy; empty for all.
+    pub cgroups: Vec<String>,
+    /// The classes were given, not the command's default: all of them must be in the recording.
+    pub has_given_classes: bool,
+    /// The event that starts the latency was given: the recording must have it.
+    pub has_given_from: bool,
 }
 
-impl WhyRecordedConfig {
-    /// Checks that the recording can be read, and shown in this form. Shows no timelines and no details.
-    pub(crate) fn new(
-        input: &Path,
-        is_strict: bool,
-        grouping: GroupingConfig,
-        output: OutputConfig,
-    ) -> Result<Self, ConfigError> {
-        output.check_input("--input", input)?;
-        check_why(&grouping, &output)?;
-        let GroupingConfig { by, max_groups, .. } = grouping;
-        Ok(Self { input: input.to_owned(), is_strict, by, max_groups, worst: 0, details: false, output })
+impl RecordedInput {
+    /// The path of a recorded cgroup as in a recording, from one as the user gives it: below the usual mount, or with it.
+    pub(crate) fn cgroup(path: &Path) -> String {
+        let below = path.strip_prefix("/sys/fs/cgroup").unwrap_or(path);
+        let below = below.strip_prefix("/").unwrap_or(below);
+        format!("/{}", below.display()).trim_end_matches('/').to_owned()
+    }
+
+    /// Whether a recorded cgroup is one of the selected ones, or a descendant.
+    pub fn wants_cgroup(&self, path: &str) -> bool {
+        let is_below =
+            |of: &String| path.strip_prefix(of.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        self.cgroups.is_empty() || self.cgroups.iter().any(is_below)
     }
 }
 
@@ -81,4 +81,25 @@ pub(super) fn check_output(output: &OutputConfig) -> Result<(), ConfigError> {
         return Err(ConfigError::usage("--output", why));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cgroup_includes_its_descendants_and_no_cgroup_with_a_longer_name() {
+        for given in ["/kubepods", "kubepods/", "/sys/fs/cgroup/kubepods"] {
+            let input = RecordedInput {
+                path: "-".into(),
+                is_strict: false,
+                cgroups: vec![RecordedInput::cgroup(Path::new(given))],
+                has_given_classes: false,
+                has_given_from: false,
+            };
+            let wanted = ["/kubepods", "/kubepods/pod1", "/kubepods2", "/"].map(|path| input.wants_cgroup(path));
+            assert_eq!(wanted, [true, true, false, false], "{given}");
+        }
+        assert_eq!(RecordedInput::cgroup(Path::new("/")), "");
+    }
 }

@@ -66,6 +66,20 @@ impl Resources {
         })
     }
 
+    /// The resources of a run that measures nothing.
+    pub(crate) fn none() -> Self {
+        Self {
+            attach: Attach::Auto,
+            btf: None,
+            max_tasks: 0,
+            ring_bytes: 0,
+            timeline_ring_bytes: 0,
+            group_bytes: 0,
+            drain_interval_ns: 0,
+            rt_priority: None,
+        }
+    }
+
     /// Gives the ring buffer this size, whatever goes through it. Returns a note if the kernel requires
     /// another size.
     ///

@@ -14,6 +14,7 @@ mod overhead;
 mod privileges;
 pub(crate) mod program_settings;
 mod progress;
+pub(crate) mod replay;
 pub(crate) mod stack_symbolizer;
 pub(crate) mod stop_reason;
 pub(crate) mod threshold_action;

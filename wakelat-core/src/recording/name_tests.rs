@@ -1,0 +1,100 @@
+//! Names of threads whose IDs are reused while a recording is made.
+
+use std::cell::Cell;
+
+use wakelat_common::{Class, pending_wait::PrevState};
+
+use super::{tests::header, *};
+use crate::{
+    aggregate::key::Names,
+    render::testing,
+    timeline::{
+        event::{EventKind, SwitchEvent},
+        testing::{EventStream, idle, task},
+    },
+};
+
+/// A machine on which a thread id is given to one task after another.
+struct Reused(Cell<Option<Namespace>>);
+
+impl Names for Reused {
+    fn cgroup(&self, _: u64) -> String {
+        String::new()
+    }
+
+    fn comm(&self, tid: u32) -> Option<Comm> {
+        (tid == 77).then(|| Comm::new(if self.0.get().is_some() { b"inside" } else { b"outside" }))
+    }
+
+    fn namespace(&self, _: u32) -> Option<Namespace> {
+        self.0.get()
+    }
+
+    fn function(&self, _: u64) -> Option<String> {
+        None
+    }
+}
+
+/// Records waits of thread 5, each woken by thread 77, and returns what a reader knows about both after
+/// each wait.
+fn known_after_each_wait(
+    reused: &Reused,
+    owners: &[(Option<Namespace>, &[SwitchEvent])],
+) -> Vec<(Option<Namespace>, Option<Comm>)> {
+    let (mut recorder, mut file) = (Recorder::default(), Vec::new());
+    recorder.begin(header(), &mut file).unwrap();
+    for (namespace, switches) in owners {
+        reused.0.set(*namespace);
+        for switch in *switches {
+            let event = Event { cpu: 0, seq: 1, kind: EventKind::Switch(Box::new(switch.clone())) };
+            recorder.event(&event, reused, &mut file).unwrap();
+        }
+    }
+    recorder.end(&testing::report(Vec::new()), &mut file).unwrap();
+    let (mut recording, mut names, mut known) =
+        (Recording::open(&file[..]).unwrap(), RecordedNames::default(), Vec::new());
+    while let Some(frame) = recording.frame().unwrap() {
+        names.learn(&frame);
+        if let Frame::Event(event) = frame
+            && let EventKind::Switch(switch) = &event.kind
+            && switch.ended_wait.is_some()
+        {
+            known.push((names.namespace(5), names.comm(77)));
+        }
+    }
+    known
+}
+
+#[test]
+fn names_of_a_reused_tid_are_looked_up_again() {
+    let of = |pid_ns, tid| Some(Namespace { pid_ns: Some(pid_ns), tid });
+    let waits = |class: Class| {
+        let mut stream = EventStream::default();
+        let waited = stream.end_wait(0, (10, 20), task(5, "waits"));
+        (waited.wait.class, waited.wait.waker_tid) = (class, Some(77));
+        match stream.events.remove(0).kind {
+            EventKind::Switch(switch) => *switch,
+            other => panic!("{other:?}"),
+        }
+    };
+    let dies = |tid: u32| SwitchEvent {
+        prev: task(tid, "dies"),
+        next: idle(),
+        ended_wait: None,
+        prev_state: PrevState::Dead,
+        ..waits(Class::New)
+    };
+    let (inside, outside) = (Some(Comm::new(b"inside")), Some(Comm::new(b"outside")));
+    let owners: [(Option<Namespace>, &[SwitchEvent]); 3] = [
+        (of(1, 10), &[waits(Class::Wakeup), waits(Class::Wakeup), dies(77), dies(5)]),
+        (None, &[waits(Class::Wakeup), dies(5)]),
+        (of(3, 30), &[waits(Class::Preempted)]),
+    ];
+    let known = known_after_each_wait(&Reused(Cell::default()), &owners);
+    assert_eq!(known, [(of(1, 10), inside), (of(1, 10), inside), (None, outside), (of(3, 30), outside)]);
+    // The exit of the first owner was not seen.
+    let owners: [(Option<Namespace>, &[SwitchEvent]); 2] =
+        [(of(1, 10), &[waits(Class::Wakeup)]), (None, &[waits(Class::New)])];
+    let known = known_after_each_wait(&Reused(Cell::default()), &owners);
+    assert_eq!(known, [(of(1, 10), inside), (None, inside)]);
+}

@@ -1,0 +1,51 @@
+//! Command lines about recordings.
+
+use super::*;
+
+#[test]
+fn a_recording_is_shown_on_a_machine_that_cannot_measure() {
+    let shown = |line: &str| parse_on(words(line), || anyhow::bail!("no procfs")).map(|invocation| invocation.command);
+    let Ok(Command::Why(config, why)) = shown("wakelat why -i file --by cgroup --worst 7") else { panic!() };
+    assert_eq!((config.by, why.worst), (vec![Key::Cgroup], 7));
+    for verb in ["hist", "top", "trace", "trace --breakdown", "trace --all -V", "why"] {
+        let of = |flags: &str| shown(&format!("wakelat {verb} -i file {flags}"));
+        // Whether such tasks, CPUs and cgroups exist here does not matter.
+        for flags in ["--pid 4000000", "--tid 4000000", "--cpus 8191", "--cgroup /no/such", "--comm x --prio 3"] {
+            assert!(of(flags).is_ok(), "{verb} {flags}: {:?}", of(flags));
+        }
+        for flags in ["-d 1s", "--attach raw", "--warm-up 1s", "--ring-size 1M", "--include-self"] {
+            let refusal = of(flags).unwrap_err();
+            assert_eq!(refusal.exit_code(), 2, "{verb} {flags}");
+            assert!(refusal.to_string().contains("--input"), "{verb} {flags}: {refusal}");
+        }
+        assert!(of("--cpus 8192").unwrap_err().to_string().contains("no kernel has a CPU"), "{verb}");
+    }
+    for line in
+        ["wakelat why -i file --collect irq", "wakelat why -i file --stacks", "wakelat hist -i file --mode aggregate"]
+    {
+        assert_eq!(shown(line).unwrap_err().exit_code(), 2, "{line}");
+    }
+}
+
+#[test]
+fn the_table_of_a_recording_has_an_interval_only_if_one_is_given() {
+    let interval = |line| match read(line, &testing::arbitrary().1) {
+        Ok(Command::Top(config, _)) => config.window.interval_ns,
+        other => panic!("{line}: {other:?}"),
+    };
+    assert_eq!(interval("wakelat top"), Some(1_000_000_000));
+    assert_eq!(interval("wakelat top -i file"), None);
+    assert_eq!(interval("wakelat top -i file --interval 2"), Some(2_000_000_000));
+}
+
+#[test]
+fn a_recording_needs_a_file_and_has_its_own_format() {
+    for (line, why) in [
+        ("wakelat record -d 1s", "--output"),
+        ("wakelat record -d 1s -o file --json", "its own format"),
+        ("wakelat record -d 1s -o file --max-overhead 1%", "not of a sample"),
+    ] {
+        let (error, code) = refused(line, |_| {});
+        assert!(error.contains(why) && code == 2, "{line}: {error}");
+    }
+}
