@@ -161,6 +161,16 @@ fn every_view_of_a_recording_has_the_same_waits(attach: AttachCase) -> TestOutco
             let waits: Vec<_> = waits.iter().filter_map(|wait| wait["latency_ns"].as_u64()).collect();
             assert_eq!((waits.len() as u64, waits.iter().sum()), hist, "{rows:?} {filter:?}");
         }
+        let waits = of_groups(&shown(&["hist", "--from", "waking"])).0;
+        let trace = directory.path().join("file.pftrace");
+        let export = ["export", "--to", "perfetto", "-i", file, "-o", trace.to_str().expect("a path")];
+        // A threshold leaves out the slices of shorter waits, not the waits.
+        let exported = command(&[&export, filter, classes].concat()).output().expect("wakelat");
+        let said = String::from_utf8_lossy(&exported.stderr);
+        assert!(exported.status.success(), "{filter:?}: {said}");
+        let number: String =
+            said.split_once("the trace has ").expect("a count").1.chars().take_while(|c| *c != ' ').collect();
+        assert_eq!(number.replace(',', ""), waits.to_string(), "{filter:?}: {said}");
         for report in shown(&["hist", "1"]) {
             assert_eq!(sum(&report["groups"], "count"), measured(&report["coverage"]), "{filter:?}");
         }

@@ -126,6 +126,7 @@ pub mod aggregate;
 pub mod decode;
 pub mod hash;
 pub mod osnoise_tracers;
+pub mod perfetto;
 pub mod record_merge;
 pub mod recording;
 pub mod render;

@@ -2,6 +2,7 @@
 
 mod doctor;
 mod events;
+mod export;
 mod hist;
 mod hist_trigger;
 mod measurement;
@@ -20,6 +21,7 @@ mod why_counted;
 
 pub use doctor::doctor;
 pub use events::events;
+pub use export::export;
 pub use hist::hist;
 pub use hist_trigger::hist_trigger;
 pub use osnoise_tracers::{osnoise, timerlat, timerlat_thread};

@@ -17,6 +17,8 @@ pub struct Header {
     pub command_line: Vec<String>,
     /// The machine that was measured.
     pub machine: RecordedMachine,
+    /// Offset from CLOCK_MONOTONIC to CLOCK_BOOTTIME, which also counts suspends, when the recording began: ns.
+    pub boottime_offset_ns: i64,
     /// The labels that the user gave it.
     pub labels: BTreeMap<String, String>,
     /// The event that starts a wakeup's latency.

@@ -203,6 +203,7 @@ fn every_frame() -> Vec<Frame<'static>> {
             version: "0.1.0".to_owned(),
             command_line: vec!["wakelat".to_owned(), "record".to_owned()],
             machine: machine.clone(),
+            boottime_offset_ns: 5,
             labels: [("release".to_owned(), "42".to_owned())].into(),
             from,
             classes: Class::ALL.into(),

@@ -22,7 +22,7 @@ pub struct InputFlags {
 }
 
 /// The flags of a measurement: a recording determines them, or does not need them.
-const OF_MEASUREMENT: [&str; 17] = [
+pub(super) const OF_MEASUREMENT: [&str; 17] = [
     "attach",
     "btf",
     "collect",

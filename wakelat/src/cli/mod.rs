@@ -6,6 +6,7 @@ mod common;
 mod doctor;
 mod error;
 mod events;
+mod export;
 mod filter;
 mod grouping;
 mod hist;
@@ -56,7 +57,8 @@ Examples:
   wakelat top --sort p99                  live table of tasks, worst 99th percentile first
   wakelat trace --threshold 1ms           print each wait of a millisecond or more
   wakelat why -d 10s                      what tasks waited for, and what to do about it
-  wakelat record -d 1m -o file.wakelat    record events, for `wakelat why -i` later
+  wakelat record -d 1m -o file.wakelat    record events, for any view with -i
+  wakelat export -i file.wakelat --to perfetto -o file.pftrace   for https://ui.perfetto.dev
   wakelat serve                           metrics of all cgroups for Prometheus, all the time
   wakelat verify                          check the figures against the kernel's hist triggers
   wakelat timerlat --from trace.txt       why a real-time thread was late
@@ -89,6 +91,7 @@ enum Verb {
     Trace(trace::TraceFlags),
     Why(why::WhyFlags),
     Record(record::RecordFlags),
+    Export(export::ExportFlags),
     Serve(serve::ServeFlags),
     Verify(verify::VerifyFlags),
     Timerlat(timerlat::TimerlatFlags),
@@ -126,6 +129,7 @@ pub fn command() -> clap::Command {
         .mut_subcommand("trace", with_input)
         .mut_subcommand("why", |why| with_input(why::with_defaults(why)))
         .mut_subcommand("record", record::with_defaults)
+        .mut_subcommand("export", export::with_defaults)
 }
 
 /// Turns `wakelat help hist` into `wakelat hist --help`.
@@ -163,6 +167,10 @@ fn parse_on(
         Verb::Record(flags) => {
             let (config, record) = flags.config(&machine()?)?;
             Command::Record(config, record)
+        }
+        Verb::Export(flags) => {
+            let (config, export) = flags.config(given, || Ok(machine()?))?;
+            Command::Export(config, export)
         }
         Verb::Serve(flags) => Command::Serve(Box::new(flags.config(&machine()?)?)),
         Verb::Verify(flags) => Command::Verify(flags.config(&machine()?)?),

@@ -14,7 +14,7 @@ use super::{measurement::measure, terminal_style::style, why::timeline};
 use crate::{
     collect::TimelineSettings,
     config::{Config, RecordConfig},
-    session::{StopReason, View},
+    session::{StopReason, View, clock},
 };
 use wakelat_core::{
     aggregate::key::Names,
@@ -36,6 +36,7 @@ pub fn record(config: &Config, record: &RecordConfig) -> Result<StopReason> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
         machine: recorded_machine(),
+        boottime_offset_ns: clock::boottime_offset_ns(),
         labels: labels.clone(),
         from: config.from,
         classes: Class::ALL.into_iter().filter(|class| config.classes.contains(*class)).collect(),

@@ -54,8 +54,8 @@ pub use kubelet::{KubeletSettings, KubeletUrl};
 pub use osnoise_tracers::{SourceChoice, TracerConfig, UserThreadConfig, priority};
 pub use otlp::{OtlpConfig, OtlpEndpoint, interval as otlp_interval};
 pub use output::{Colour, OutputConfig};
-pub(crate) use recording::labels;
-pub use recording::{READING_INTERVAL_NS, RecordConfig, RecordedInput, label};
+pub use recording::{ExportConfig, ExportFormat, READING_INTERVAL_NS, RecordConfig, RecordedInput, label};
+pub(crate) use recording::{check_recording_output, labels};
 pub use resources::Resources;
 pub use serve::{ListenAddress, ServeConfig, ServeFile, ServeOverrides};
 pub use serve_settings::{CgroupSelection, ServeSettings};
@@ -82,6 +82,8 @@ pub enum Command {
     WhyCounted(Config, CauseGroups),
     /// All events, written to a file.
     Record(Config, RecordConfig),
+    /// A recording, converted for another tool.
+    Export(Config, ExportConfig),
     /// The same window measured by BPF and by hist triggers, compared.
     Verify(VerifyConfig),
     /// Metrics of all cgroups, all the time.
@@ -281,13 +283,7 @@ impl Config {
     pub(crate) fn set_recorded(&mut self) -> Result<(), ConfigError> {
         self.check_can_record_events()?;
         self.set_intervals(Some(recording::READING_INTERVAL_NS), None)?;
-        let flag = match self.output.format {
-            OutputFormat::Human => return recording::check_output(&self.output),
-            OutputFormat::Json => "--json",
-            OutputFormat::Csv => "--csv",
-        };
-        let why = "`record` writes its own format; leave it out, and read the file with `wakelat why -i FILE`";
-        Err(ConfigError::usage(flag, why))
+        check_recording_output(&self.output, "record")
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{ConfigError, OutputConfig};
-use wakelat_core::recording::CollectedEvents;
+use wakelat_core::{recording::CollectedEvents, render::OutputFormat};
 
 /// The interval of the readings in a recording: ns. If it ends early, everything until the last one is valid.
 pub const READING_INTERVAL_NS: u64 = 1_000_000_000;
@@ -74,13 +74,39 @@ pub(crate) fn labels(given: &[(String, String)]) -> Result<BTreeMap<String, Stri
     Ok(labels)
 }
 
-/// Checks that a recording can be written to `output`.
-pub(super) fn check_output(output: &OutputConfig) -> Result<(), ConfigError> {
-    if output.path.is_none() && io::stdout().is_terminal() {
-        let why = "cannot write a recording to a terminal; give a file, or redirect standard output to a file or pipe";
-        return Err(ConfigError::usage("--output", why));
-    }
-    Ok(())
+/// Checks that the binary file of `command` can be written to `output`.
+///
+/// # Errors
+/// If a text format is given, or if the output is a terminal.
+pub(crate) fn check_recording_output(output: &OutputConfig, command: &str) -> Result<(), ConfigError> {
+    let flag = match output.format {
+        OutputFormat::Human if output.path.is_none() && io::stdout().is_terminal() => {
+            let why =
+                "cannot write a binary file to a terminal; give a file, or redirect standard output to a file or pipe";
+            return Err(ConfigError::usage("--output", why));
+        }
+        OutputFormat::Human => return Ok(()),
+        OutputFormat::Json => "--json",
+        OutputFormat::Csv => "--csv",
+    };
+    let why = format!("`{command}` writes its own format; leave it out, and use `wakelat trace -i FILE {flag}`");
+    Err(ConfigError::usage(flag, why))
+}
+
+/// The format that a recording is converted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// A trace for Perfetto.
+    Perfetto,
+}
+
+/// How a recording is converted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExportConfig {
+    /// The format.
+    pub format: ExportFormat,
+    /// The shortest wait that has slices: ns.
+    pub threshold_ns: u64,
 }
 
 #[cfg(test)]

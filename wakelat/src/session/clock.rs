@@ -22,6 +22,16 @@ pub fn unix_offset_ns() -> i64 {
     unix - before.midpoint(after)
 }
 
+/// Current offset from CLOCK_MONOTONIC to CLOCK_BOOTTIME, which also counts suspends: ns.
+pub fn boottime_offset_ns() -> i64 {
+    let before = read(ClockId::Monotonic);
+    let boottime = read(ClockId::Boottime);
+    let after = read(ClockId::Monotonic);
+    // Without a suspend since the boot, the clocks are equal, and the difference is only the time between the readings.
+    let offset_ns = boottime - before.midpoint(after);
+    if offset_ns.abs() <= after - before { 0 } else { offset_ns }
+}
+
 /// CPU time of all threads of this process, in user space and in the kernel: ns.
 pub fn cpu_ns() -> u64 {
     u64::try_from(read(ClockId::ProcessCPUTime)).unwrap_or(0)

@@ -9,7 +9,7 @@ mod document;
 mod finding;
 mod fork_burst;
 mod groups;
-mod labels;
+pub(crate) mod labels;
 mod ranking;
 mod stacks;
 mod text;

@@ -49,3 +49,18 @@ fn a_recording_needs_a_file_and_has_its_own_format() {
         assert!(error.contains(why) && code == 2, "{line}: {error}");
     }
 }
+
+#[test]
+fn an_export_needs_a_recording_and_a_file_and_has_its_own_format() {
+    for (line, why) in [
+        ("wakelat export --to perfetto -o file", "--input"),
+        ("wakelat export --to perfetto -i file", "--output"),
+        ("wakelat export -i file -o other", "--to"),
+        ("wakelat export --to perfetto -i file -o other --json", "`export` writes its own format"),
+        ("wakelat export --to perfetto -i file -o ./file", "also the file of `--input`"),
+        ("wakelat export --to perfetto -i file -o other -d 1s", "cannot be used together"),
+    ] {
+        let (error, code) = refused(line, |_| {});
+        assert!(error.contains(why) && code == 2, "{line}: {error}");
+    }
+}

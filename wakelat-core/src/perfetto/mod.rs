@@ -1,0 +1,420 @@
+//! Traces for Perfetto (<https://ui.perfetto.dev>): scheduling slices, wakeups and interrupts of each CPU as ftrace
+//! events, from which Perfetto makes its own tracks; and the waits of each thread as slices on the thread's track, with
+//! the components of each wait as nested slices. Pure.
+//!
+//! Times are CLOCK_BOOTTIME, Perfetto's default. A trace has the clocks of the recording, so that Perfetto also shows wall
+//! time.
+
+mod messages;
+
+use std::io::{self, Write};
+
+use prost::Message as _;
+use wakelat_common::{Class, pending_wait::PrevState};
+
+use self::messages::{
+    AnnotationValue, BOOTTIME, Clock, ClockSnapshot, DebugAnnotation, FtraceEvent, FtraceEventBundle, IrqHandlerEntry,
+    IrqHandlerExit, MONOTONIC, PacketData, ProcessTree, REALTIME, SLICE_BEGIN, SLICE_END, SchedMigrateTask,
+    SchedSwitch, SchedWakeup, SoftirqVector, SystemInfo, ThreadDescriptor, TracePacket, Tracepoint, TrackDescriptor,
+    TrackEvent, TreeProcess, TreeThread, Utsname,
+};
+use crate::{
+    aggregate::key::Names,
+    hash::{HashMap, HashSet},
+    recording::Header,
+    render::Style,
+    report::LatencyFrom,
+    timeline::{
+        Breakdown, Timeline,
+        component::Actor,
+        event::{DetailedWait, Event, EventKind, InterruptEvent, InterruptSource, SwitchEvent, TaskInfo},
+    },
+    wait::Comm,
+    why::render::labels::{self, Cgroups},
+};
+
+/// Events of one CPU in one packet.
+const BUNDLE: usize = 256;
+
+/// Tracks by UUID: of a thread, its TID and [`THREAD_TRACKS`]; of a CPU's own interrupts, its number and [`CPU_TRACKS`].
+const THREAD_TRACKS: u64 = 1 << 32;
+const CPU_TRACKS: u64 = 2 << 32;
+
+/// The sequence of all packets: the trace has one writer.
+const SEQUENCE: u32 = 1;
+
+/// `TASK_INTERRUPTIBLE`, `EXIT_DEAD`, and `TASK_REPORT_MAX` of a preempted task, as `sched_switch` reports them from 4.20
+/// on (include/linux/sched.h, include/trace/events/sched.h).
+const SLEEPING: i64 = 0x1;
+const DEAD: i64 = 0x10;
+const PREEMPTED: i64 = 0x100;
+
+/// Writes a trace, packet by packet.
+#[derive(Debug)]
+pub struct PerfettoWriter {
+    from: LatencyFrom,
+    timeline: Timeline,
+    /// The shortest wait that has slices: ns.
+    threshold_ns: u64,
+    boottime_offset_ns: i64,
+    unix_offset_ns: Option<i64>,
+    cpus: HashMap<u32, CpuEvents>,
+    /// Threads in the process tree, by TID: their names.
+    threads: HashMap<u32, (u32, Comm)>,
+    /// Additions to the process tree.
+    tree: ProcessTree,
+    tracks: HashSet<u64>,
+    waits: u64,
+}
+
+/// The events of one CPU that are not written yet.
+#[derive(Debug, Default)]
+struct CpuEvents {
+    bundle: FtraceEventBundle,
+    /// The number of the last event, once there is one.
+    seq: Option<u32>,
+    /// The current thread.
+    tid: u32,
+}
+
+impl PerfettoWriter {
+    /// A trace of the recording with this header. Waits of `threshold_ns` or more have slices.
+    pub fn new(header: &Header, threshold_ns: u64) -> Self {
+        Self {
+            from: header.from,
+            timeline: Timeline::new(header.from),
+            threshold_ns,
+            boottime_offset_ns: header.boottime_offset_ns,
+            unix_offset_ns: None,
+            cpus: HashMap::default(),
+            threads: HashMap::default(),
+            tree: ProcessTree::default(),
+            tracks: HashSet::default(),
+            waits: 0,
+        }
+    }
+
+    /// Writes the description of the machine. Must come first.
+    pub fn begin(&self, header: &Header, out: &mut dyn Write) -> io::Result<()> {
+        let machine = &header.machine;
+        let utsname = Utsname {
+            sysname: "Linux".to_owned(),
+            version: machine.kernel_version.clone(),
+            release: machine.kernel.clone(),
+            machine: machine.architecture.clone(),
+        };
+        write(None, PacketData::SystemInfo(SystemInfo { utsname: Some(utsname) }), out)
+    }
+
+    /// Adds an event; `unix_offset_ns` is the offset from CLOCK_MONOTONIC to the Unix epoch then.
+    pub fn event(
+        &mut self,
+        event: &Event,
+        unix_offset_ns: i64,
+        names: &dyn Names,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        if self.unix_offset_ns.replace(unix_offset_ns) != Some(unix_offset_ns) {
+            self.clocks(event.kind.at_ns(), unix_offset_ns, out)?;
+        }
+        self.follow(event, out)?;
+        match &event.kind {
+            EventKind::Switch(switch) => self.switch(event.cpu, switch, names, out)?,
+            EventKind::Interrupt(interrupt) => self.interrupt(event.cpu, interrupt, out)?,
+            EventKind::Migration(migration) => {
+                let event = Tracepoint::SchedMigrateTask(SchedMigrateTask {
+                    comm: Some(migration.comm.to_string()),
+                    pid: Some(signed(migration.tid)),
+                    prio: None,
+                    orig_cpu: Some(signed(migration.from_cpu)),
+                    dest_cpu: Some(signed(migration.to_cpu)),
+                });
+                self.push(migration.from_cpu, migration.at_ns, None, event, out)?;
+            }
+            EventKind::Wakeup(_) | EventKind::WorkItem(_) | EventKind::ForkExec(_) | EventKind::Stack(_) => {}
+        }
+        let (threshold_ns, boottime) = (self.threshold_ns, self.boottime());
+        let Some(breakdown) = self.timeline.push(event) else { return Ok(()) };
+        if breakdown.latency_ns >= threshold_ns {
+            self.waits += 1;
+            slices(breakdown, &mut self.tracks, names, &boottime, out)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is left. Must come last. Returns the number of waits that have slices.
+    pub fn end(&mut self, out: &mut dyn Write) -> io::Result<u64> {
+        let mut cpus: Vec<u32> = self.cpus.keys().copied().collect();
+        cpus.sort_unstable();
+        cpus.into_iter().try_for_each(|cpu| self.flush(cpu, out))?;
+        Ok(self.waits)
+    }
+
+    /// Writes the clocks at a time of CLOCK_MONOTONIC.
+    fn clocks(&self, at_ns: u64, unix_offset_ns: i64, out: &mut dyn Write) -> io::Result<()> {
+        let boottime_ns = self.boottime()(at_ns);
+        let clocks =
+            [(BOOTTIME, boottime_ns), (MONOTONIC, at_ns), (REALTIME, at_ns.saturating_add_signed(unix_offset_ns))];
+        let clocks = clocks.map(|(clock_id, timestamp)| Clock { clock_id, timestamp }).into();
+        let snapshot = ClockSnapshot { clocks, primary_trace_clock: BOOTTIME };
+        write(Some(boottime_ns), PacketData::ClockSnapshot(snapshot), out)
+    }
+
+    /// Converts a time of CLOCK_MONOTONIC to one of CLOCK_BOOTTIME.
+    fn boottime(&self) -> impl Fn(u64) -> u64 + use<> {
+        let offset_ns = self.boottime_offset_ns;
+        move |at_ns| at_ns.saturating_add_signed(offset_ns)
+    }
+
+    /// Marks a loss before `event`.
+    fn follow(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
+        let cpu = self.cpus.entry(event.cpu).or_default();
+        let mut last = cpu.seq.unwrap_or(event.seq.wrapping_sub(1));
+        let lost = event.lost_since(&mut last);
+        cpu.seq = Some(last);
+        if lost > 0 {
+            self.flush(event.cpu, out)?;
+            self.cpus.entry(event.cpu).or_default().bundle.lost_events = true;
+        }
+        Ok(())
+    }
+
+    fn switch(&mut self, on: u32, switch: &SwitchEvent, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
+        [&switch.prev, &switch.next].into_iter().for_each(|task| self.add_to_tree(task));
+        if let Some(waited) = &switch.ended_wait {
+            self.wakeup(waited, names, out)?;
+        }
+        let event = Tracepoint::SchedSwitch(SchedSwitch {
+            prev_comm: Some(switch.prev.comm.to_string()),
+            prev_pid: Some(signed(switch.prev.tid)),
+            prev_prio: Some(switch.prev.prio),
+            prev_state: Some(match switch.prev_state {
+                PrevState::Runnable if switch.prev.tid == 0 => 0,
+                PrevState::Runnable | PrevState::PreemptedSleeping => PREEMPTED,
+                PrevState::Sleeping => SLEEPING,
+                PrevState::Dead => DEAD,
+            }),
+            next_comm: Some(switch.next.comm.to_string()),
+            next_pid: Some(signed(switch.next.tid)),
+            next_prio: Some(switch.next.prio),
+        });
+        self.push(on, switch.at_ns, Some(switch.prev.tid), event, out)?;
+        self.cpus.entry(on).or_default().tid = switch.next.tid;
+        Ok(())
+    }
+
+    /// Adds the wakeup that a wait began with: a recording has it with the end of the wait.
+    fn wakeup(&mut self, waited: &DetailedWait, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
+        let wait = &waited.wait;
+        let target = waited.cpu.unwrap_or(wait.cpu);
+        let message = SchedWakeup {
+            comm: Some(wait.comm.to_string()),
+            pid: Some(signed(wait.tid)),
+            prio: Some(wait.prio),
+            success: None,
+            target_cpu: Some(signed(target)),
+        };
+        let start_ns = wait.at_ns.saturating_sub(wait.latency_ns);
+        let delivery_ns = wait.delivery_ns.unwrap_or(0);
+        let queued_ns = if self.from == LatencyFrom::Waking { start_ns.saturating_add(delivery_ns) } else { start_ns };
+        // Perfetto begins the state Runnable with `sched_waking`, which therefore must not be missing: without a known
+        // waker, it comes from the idle task.
+        let (waker_cpu, waker) = (waited.waker_cpu.unwrap_or(target), wait.waker_tid.unwrap_or(0));
+        if let Some(comm) = names.comm(waker) {
+            self.add_name(waker, comm);
+        }
+        match wait.class {
+            Class::Preempted => Ok(()),
+            Class::New => self.push(target, start_ns, Some(waker), Tracepoint::SchedWakeupNew(message), out),
+            Class::Wakeup => {
+                let waking = Tracepoint::SchedWaking(message.clone());
+                self.push(waker_cpu, queued_ns.saturating_sub(delivery_ns), Some(waker), waking, out)?;
+                let (on, by) = if waited.remote { (target, None) } else { (waker_cpu, Some(waker)) };
+                self.push(on, queued_ns, by, Tracepoint::SchedWakeup(message), out)
+            }
+        }
+    }
+
+    fn interrupt(&mut self, cpu: u32, interrupt: &InterruptEvent, out: &mut dyn Write) -> io::Result<()> {
+        let InterruptEvent { from_ns, to_ns, .. } = *interrupt;
+        let (entry, exit) = match interrupt.source {
+            InterruptSource::Irq { number, name } => (
+                Tracepoint::IrqHandlerEntry(IrqHandlerEntry {
+                    irq: Some(signed(number)),
+                    name: Some(name.to_string()),
+                }),
+                Tracepoint::IrqHandlerExit(IrqHandlerExit { irq: Some(signed(number)), ret: Some(1) }),
+            ),
+            InterruptSource::Softirq(number) => {
+                let vector = SoftirqVector { vec: Some(number) };
+                (Tracepoint::SoftirqEntry(vector.clone()), Tracepoint::SoftirqExit(vector))
+            }
+            InterruptSource::Vector(_) => {
+                let uuid = CPU_TRACKS | u64::from(cpu);
+                if self.tracks.insert(uuid) {
+                    let name = Some(format!("CPU {cpu}: its own interrupts"));
+                    write(
+                        None,
+                        PacketData::TrackDescriptor(TrackDescriptor { uuid: Some(uuid), name, thread: None }),
+                        out,
+                    )?;
+                }
+                let boottime = self.boottime();
+                begin(
+                    uuid,
+                    boottime(from_ns),
+                    "interrupt",
+                    labels::interrupt(&interrupt.source, &Style::default()),
+                    Vec::new(),
+                    out,
+                )?;
+                return end(uuid, boottime(to_ns), out);
+            }
+        };
+        self.push(cpu, from_ns, None, entry, out)?;
+        self.push(cpu, to_ns, None, exit, out)
+    }
+
+    /// Adds an event of `cpu`, on which `tid` ran; without, the current thread.
+    fn push(
+        &mut self,
+        cpu: u32,
+        at_ns: u64,
+        tid: Option<u32>,
+        event: Tracepoint,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let boottime_ns = self.boottime()(at_ns);
+        let CpuEvents { bundle, tid: current, .. } = self.cpus.entry(cpu).or_default();
+        let pid = Some(tid.unwrap_or(*current));
+        bundle.event.push(FtraceEvent { timestamp: Some(boottime_ns), pid, event: Some(event) });
+        if bundle.event.len() < BUNDLE { Ok(()) } else { self.flush(cpu, out) }
+    }
+
+    /// Writes the events of a CPU, after the names of their threads.
+    fn flush(&mut self, cpu: u32, out: &mut dyn Write) -> io::Result<()> {
+        if self.tree != ProcessTree::default() {
+            write(None, PacketData::ProcessTree(std::mem::take(&mut self.tree)), out)?;
+        }
+        let Some(events) = self.cpus.get_mut(&cpu).filter(|events| !events.bundle.event.is_empty()) else {
+            return Ok(());
+        };
+        let bundle = std::mem::take(&mut events.bundle);
+        write(None, PacketData::FtraceEvents(FtraceEventBundle { cpu: Some(cpu), ..bundle }), out)
+    }
+
+    fn add_to_tree(&mut self, task: &TaskInfo) {
+        let known = self.threads.insert(task.tid, (task.pid, task.comm));
+        if task.tid == 0 || known == Some((task.pid, task.comm)) {
+            return;
+        }
+        let (name, tgid) = (task.comm.to_string(), signed(task.pid));
+        if task.tid == task.pid {
+            self.tree.processes.push(TreeProcess { pid: tgid, cmdline: vec![name.clone()], cmdline_is_comm: true });
+        }
+        self.tree.threads.push(TreeThread { tid: signed(task.tid), name, tgid });
+    }
+
+    /// Adds the name of a thread of which nothing else is known.
+    fn add_name(&mut self, tid: u32, comm: Comm) {
+        if tid != 0 && !self.threads.contains_key(&tid) {
+            self.tree.threads.push(TreeThread { tid: signed(tid), name: comm.to_string(), tgid: signed(tid) });
+        }
+    }
+}
+
+/// Writes a wait as a slice on the track of its thread, and its components as slices in it.
+fn slices(
+    breakdown: &Breakdown,
+    tracks: &mut HashSet<u64>,
+    names: &dyn Names,
+    boottime: &impl Fn(u64) -> u64,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let Breakdown { waiter, ended_wait, .. } = breakdown;
+    let wait = &ended_wait.wait;
+    let uuid = THREAD_TRACKS | u64::from(waiter.tid);
+    if tracks.insert(uuid) {
+        let (pid, tid) = (Some(signed(waiter.pid)), Some(waiter.tid.into()));
+        let thread = Some(ThreadDescriptor { pid, tid, thread_name: Some(waiter.comm.to_string()) });
+        write(None, PacketData::TrackDescriptor(TrackDescriptor { uuid: Some(uuid), name: None, thread }), out)?;
+    }
+    let mut annotations = vec![
+        uint("latency_ns", breakdown.latency_ns),
+        uint("cpu", wait.cpu.into()),
+        uint("migrations", ended_wait.migrations.into()),
+    ];
+    annotations.extend(waiter.cgroup_id.map(|id| text("cgroup", names.cgroup(id))));
+    annotations.extend(wait.waker_tid.map(|tid| {
+        let comm = names.comm(tid).map(|comm| comm.to_string()).unwrap_or_default();
+        text("waker", format!("{comm}/{tid}"))
+    }));
+    let (from_ns, at_ns) = (boottime(breakdown.from_ns), boottime(wait.at_ns));
+    begin(uuid, from_ns, "wait", format!("waiting ({})", wait.class.name()), annotations, out)?;
+    for span in breakdown.spans.iter().filter(|span| span.from_ns < span.to_ns) {
+        let Some(share) = breakdown.shares.get(span.share) else { continue };
+        let culprit = &share.culprit;
+        let cgroup_id = match culprit.actor {
+            Actor::Task(task) => task.cgroup_id,
+            Actor::Cgroup(id) => id,
+            _ => None,
+        };
+        let cgroups: Cgroups = cgroup_id.map(|id| (id, names.cgroup(id))).into_iter().collect();
+        let mut annotations = vec![text("component", culprit.component.name().to_owned())];
+        annotations.extend(cgroups.values().map(|path| text("cgroup", path.clone())));
+        annotations.extend(span.cpu.map(|cpu| uint("cpu", cpu.into())));
+        begin(
+            uuid,
+            boottime(span.from_ns),
+            "component",
+            labels::culprit(culprit, &cgroups, &Style::default()),
+            annotations,
+            out,
+        )?;
+        end(uuid, boottime(span.to_ns), out)?;
+    }
+    end(uuid, at_ns, out)
+}
+
+fn begin(
+    track_uuid: u64,
+    at_ns: u64,
+    category: &str,
+    name: String,
+    debug_annotations: Vec<DebugAnnotation>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let categories = vec![category.to_owned()];
+    let event = TrackEvent { debug_annotations, r#type: SLICE_BEGIN, track_uuid, categories, name: Some(name) };
+    write(Some(at_ns), PacketData::TrackEvent(event), out)
+}
+
+fn end(track_uuid: u64, at_ns: u64, out: &mut dyn Write) -> io::Result<()> {
+    let event = TrackEvent { r#type: SLICE_END, track_uuid, ..TrackEvent::default() };
+    write(Some(at_ns), PacketData::TrackEvent(event), out)
+}
+
+fn uint(name: &str, value: u64) -> DebugAnnotation {
+    DebugAnnotation { name: name.to_owned(), value: Some(AnnotationValue::Uint(value)) }
+}
+
+fn text(name: &str, value: String) -> DebugAnnotation {
+    DebugAnnotation { name: name.to_owned(), value: Some(AnnotationValue::Text(value)) }
+}
+
+/// The kernel's IDs and CPU numbers fit.
+fn signed(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(-1)
+}
+
+/// Writes a packet as a field of `Trace`, whose only one it is: a trace is a sequence of these.
+fn write(timestamp: Option<u64>, data: PacketData, out: &mut dyn Write) -> io::Result<()> {
+    let packet = TracePacket { timestamp, trusted_packet_sequence_id: SEQUENCE, data: Some(data) };
+    let mut bytes = Vec::new();
+    prost::encoding::message::encode(1, &packet, &mut bytes);
+    debug_assert!(bytes.len() > packet.encoded_len());
+    out.write_all(&bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Traces, decoded again.
+
+use std::collections::BTreeMap;
+
+use prost::Message;
+
+use super::*;
+use crate::{
+    report::LatencyFrom,
+    timeline::testing::{EventStream, task},
+    why::testing::{TestNames, stories},
+};
+
+#[derive(Clone, PartialEq, Message)]
+struct Trace {
+    #[prost(message, repeated, tag = "1")]
+    packet: Vec<TracePacket>,
+}
+
+/// The packets of a recording of these events.
+fn packets(events: &[Event], threshold_ns: u64) -> (Vec<TracePacket>, u64) {
+    let header = Header { from: LatencyFrom::Waking, boottime_offset_ns: 1_000, ..Header::default() };
+    let (mut writer, mut file) = (PerfettoWriter::new(&header, threshold_ns), Vec::new());
+    writer.begin(&header, &mut file).unwrap();
+    events.iter().for_each(|event| writer.event(event, 5_000_000, &TestNames, &mut file).unwrap());
+    let waits = writer.end(&mut file).unwrap();
+    (Trace::decode(&file[..]).unwrap().packet, waits)
+}
+
+/// Begin, end, depth and name of each slice, in the order of their ends, by track.
+fn slices_of(packets: &[TracePacket]) -> BTreeMap<u64, Vec<(u64, u64, usize, String)>> {
+    let (mut open, mut slices) = (BTreeMap::<u64, Vec<(u64, String)>>::new(), BTreeMap::<u64, Vec<_>>::new());
+    for packet in packets {
+        let Some(PacketData::TrackEvent(event)) = &packet.data else { continue };
+        let stack = open.entry(event.track_uuid).or_default();
+        let at_ns = packet.timestamp.unwrap();
+        if event.r#type == SLICE_BEGIN {
+            stack.push((at_ns, event.name.clone().unwrap()));
+        } else {
+            let (from_ns, name) = stack.pop().expect("a slice");
+            slices.entry(event.track_uuid).or_default().push((from_ns, at_ns, stack.len(), name));
+        }
+    }
+    assert!(open.values().all(Vec::is_empty), "{open:?}");
+    slices
+}
+
+fn ftrace(packets: &[TracePacket]) -> impl Iterator<Item = (&FtraceEventBundle, &FtraceEvent)> {
+    packets.iter().flat_map(|packet| match &packet.data {
+        Some(PacketData::FtraceEvents(bundle)) => bundle.event.iter().map(|event| (bundle, event)).collect(),
+        _ => Vec::new(),
+    })
+}
+
+#[test]
+fn each_wait_is_a_slice_whose_components_fill_it() {
+    for (name, stream) in stories() {
+        let (packets, exported) = packets(&stream.events, 0);
+        let mut timeline = Timeline::new(LatencyFrom::Waking);
+        let mut waits = Vec::new();
+        for event in &stream.events {
+            waits.extend(timeline.push(event).map(|breakdown| (breakdown.waiter.tid, breakdown.latency_ns)));
+        }
+        assert_eq!(exported, waits.len() as u64, "{name}");
+        let slices = slices_of(&packets);
+        let mut found = Vec::new();
+        for (track, slices) in slices.iter().filter(|(track, _)| **track < CPU_TRACKS) {
+            let mut components_ns = 0;
+            for (from_ns, to_ns, depth, _) in slices {
+                if *depth == 1 {
+                    components_ns += to_ns - from_ns;
+                } else {
+                    assert_eq!(components_ns, to_ns - from_ns, "{name}");
+                    found.push(((track - THREAD_TRACKS) as u32, to_ns - from_ns));
+                    components_ns = 0;
+                }
+            }
+        }
+        waits.sort_unstable();
+        found.sort_unstable();
+        assert_eq!(found, waits, "{name}");
+    }
+}
+
+#[test]
+fn only_waits_of_the_threshold_or_more_have_slices() {
+    let events = &stories()["one_hog"].events;
+    let (all, longest) = (packets(events, 0).1, packets(events, u64::MAX).1);
+    assert!(all > 0 && longest == 0, "{all} {longest}");
+    // Their wakeups and switches are there all the same.
+    let count = |threshold_ns| ftrace(&packets(events, threshold_ns).0).count();
+    assert_eq!(count(0), count(u64::MAX));
+}
+
+#[test]
+fn every_switch_and_wakeup_is_an_event_at_its_time_by_boottime() {
+    let mut stream = EventStream::default();
+    stream.switch(1, 500, task(9, "hog"));
+    stream.end_wait(1, (2_000, 7_000), task(5, "nginx"));
+    let (packets, _) = packets(&stream.events, 0);
+    let switches = ftrace(&packets).filter_map(|(bundle, event)| match &event.event {
+        Some(Tracepoint::SchedSwitch(switch)) => Some((bundle.cpu, event.timestamp, switch.prev_pid, switch.next_pid)),
+        _ => None,
+    });
+    let switches: Vec<_> = switches.collect();
+    assert_eq!(switches.last(), Some(&(Some(1), Some(8_000), Some(9), Some(5))), "{switches:?}");
+    let woken = ftrace(&packets).filter_map(|(_, event)| match &event.event {
+        Some(Tracepoint::SchedWaking(waking)) => Some((event.timestamp, waking.pid)),
+        _ => None,
+    });
+    assert_eq!(woken.collect::<Vec<_>>(), [(Some(3_000), Some(5))]);
+    let clocks = packets.iter().find_map(|packet| match &packet.data {
+        Some(PacketData::ClockSnapshot(snapshot)) => Some(snapshot.clocks.clone()),
+        _ => None,
+    });
+    let clocks: BTreeMap<u32, u64> =
+        clocks.unwrap().into_iter().map(|clock| (clock.clock_id, clock.timestamp)).collect();
+    assert_eq!(clocks, BTreeMap::from([(MONOTONIC, 500), (BOOTTIME, 1_500), (REALTIME, 5_000_500)]));
+}
+
+#[test]
+fn a_loss_is_marked_in_the_bundle_after_it() {
+    let mut stream = EventStream::default();
+    stream.switch(0, 100, task(1, "before"));
+    stream.lose(0, 3);
+    stream.switch(0, 200, task(2, "after"));
+    let (packets, _) = packets(&stream.events, 0);
+    let bundles = packets.iter().filter_map(|packet| match &packet.data {
+        Some(PacketData::FtraceEvents(bundle)) => Some((bundle.event.len(), bundle.lost_events)),
+        _ => None,
+    });
+    assert_eq!(bundles.collect::<Vec<_>>(), [(1, false), (1, true)]);
+}
