@@ -204,8 +204,7 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
         } else {
             "the recording has no end: `wakelat record` was killed, or the file is incomplete"
         };
-        let covered = duration(report.duration_ns, style.unicode);
-        warn(format!("{found}, at byte {}; the figures cover the {covered} before", thousands(at)));
+        warn(format!("{found}, at byte {}; nothing after it is in the figures", thousands(at)));
     }
     let subjects = [("wakeup", Some(coverage.wakeups)), ("preemption", coverage.preemptions)];
     for (what, terms) in subjects.iter().filter_map(|(what, terms)| Some((what, terms.as_ref()?))) {
@@ -286,5 +285,28 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
             "{} in (other), from the groups with the least waiting time; raise `--max-groups`",
             counted(smallest, "wait")
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::testing::report;
+
+    #[test]
+    fn a_recording_without_its_end_is_reported_with_the_place() {
+        let shown = |is_damaged| {
+            let mut report = report(Vec::new());
+            report.coverage.missing_end = Some(MissingEnd { at: 1_234_567, is_damaged });
+            let mut text = String::new();
+            render(&report, &Style { width: 300, ..Style::default() }, &mut text);
+            text
+        };
+        assert!(shown(false).contains("the recording has no end: "), "{}", shown(false));
+        assert!(
+            shown(true).contains("! the recording is damaged, at byte 1,234,567; nothing after it"),
+            "{}",
+            shown(true)
+        );
     }
 }
