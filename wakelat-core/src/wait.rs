@@ -1,10 +1,13 @@
 //! A wait in user terms: every source produces it, and all later stages work on it.
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error, Visitor},
+};
 use wakelat_common::Class;
 
 /// The name of a task: up to 15 bytes without a NUL, as the kernel keeps it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Comm([u8; 16]);
 
 impl Comm {
@@ -21,6 +24,34 @@ impl Comm {
     pub fn as_bytes(&self) -> &[u8] {
         let length = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
         &self.0[..length]
+    }
+}
+
+/// As the bytes of the name: a recording has some for each switch.
+impl Serialize for Comm {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self.as_bytes())
+    }
+}
+
+impl<'de> Deserialize<'de> for Comm {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct CommVisitor;
+
+        impl Visitor<'_> for CommVisitor {
+            type Value = Comm;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("the name of a task, of up to 15 bytes without a NUL")
+            }
+
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Comm, E> {
+                let comm = Comm::new(bytes);
+                if comm.as_bytes() == bytes { Ok(comm) } else { Err(E::invalid_length(bytes.len(), &self)) }
+            }
+        }
+
+        deserializer.deserialize_bytes(CommVisitor)
     }
 }
 
@@ -116,6 +147,16 @@ pub const POLICIES: [(u32, &str); 7] =
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_stored_as_its_bytes_and_no_other_bytes_are_a_name() {
+        let name = Comm::new(b"nginx\xff");
+        let bytes = postcard::to_stdvec(&name).unwrap();
+        assert_eq!(bytes, b"\x06nginx\xff");
+        assert_eq!(postcard::from_bytes::<Comm>(&bytes).unwrap(), name);
+        assert!(postcard::from_bytes::<Comm>(b"\x02a\0").is_err());
+        assert!(postcard::from_bytes::<Comm>(b"\x10................").is_err());
+    }
 
     #[test]
     fn a_name_cannot_control_the_terminal_or_imitate_another() {
