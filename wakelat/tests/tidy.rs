@@ -169,7 +169,7 @@ fn crates_depend_on_each_other_in_one_direction() {
 
 #[test]
 fn data_flows_in_one_direction() {
-    let knows: [(&str, &[&str]); 21] = [
+    let knows: [(&str, &[&str]); 22] = [
         ("wakelat-core/src/wait.rs", &[]),
         ("wakelat-core/src/softirq.rs", &[]),
         ("wakelat-core/src/decode.rs", &["wait"]),
@@ -184,6 +184,7 @@ fn data_flows_in_one_direction() {
         ("wakelat-core/src/why/", &["aggregate", "report", "timeline", "wait"]),
         ("wakelat-core/src/service/", &["aggregate", "report", "why"]),
         ("wakelat-core/src/recording/", &["aggregate", "report", "timeline", "wait"]),
+        ("wakelat-core/src/perfetto/", &["aggregate", "recording", "render", "report", "timeline", "wait", "why"]),
         ("wakelat-core/src/osnoise_tracers/render/", &["aggregate", "osnoise_tracers", "render", "softirq", "wait"]),
         ("wakelat-core/src/osnoise_tracers/", &["aggregate", "osnoise_tracers", "wait"]),
         ("wakelat-core/src/", &[]),

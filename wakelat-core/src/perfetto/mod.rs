@@ -6,6 +6,7 @@
 //! time.
 
 mod messages;
+mod slices;
 
 use std::io::{self, Write};
 
@@ -13,10 +14,9 @@ use prost::Message as _;
 use wakelat_common::{Class, pending_wait::PrevState};
 
 use self::messages::{
-    AnnotationValue, BOOTTIME, Clock, ClockSnapshot, DebugAnnotation, FtraceEvent, FtraceEventBundle, IrqHandlerEntry,
-    IrqHandlerExit, MONOTONIC, PacketData, ProcessTree, REALTIME, SLICE_BEGIN, SLICE_END, SchedMigrateTask,
-    SchedSwitch, SchedWakeup, SoftirqVector, SystemInfo, ThreadDescriptor, TracePacket, Tracepoint, TrackDescriptor,
-    TrackEvent, TreeProcess, TreeThread, Utsname,
+    BOOTTIME, Clock, ClockSnapshot, FtraceEvent, FtraceEventBundle, IrqHandlerEntry, IrqHandlerExit, MONOTONIC,
+    PacketData, ProcessTree, REALTIME, SchedMigrateTask, SchedSwitch, SchedWakeup, SoftirqVector, SystemInfo,
+    TracePacket, Tracepoint, TrackDescriptor, TreeProcess, TreeThread, Utsname,
 };
 use crate::{
     aggregate::key::Names,
@@ -25,19 +25,17 @@ use crate::{
     render::Style,
     report::LatencyFrom,
     timeline::{
-        Breakdown, Timeline,
-        component::Actor,
+        Timeline,
         event::{DetailedWait, Event, EventKind, InterruptEvent, InterruptSource, SwitchEvent, TaskInfo},
     },
     wait::Comm,
-    why::render::labels::{self, Cgroups},
+    why::render::labels,
 };
 
 /// Events of one CPU in one packet.
 const BUNDLE: usize = 256;
 
-/// Tracks by UUID: of a thread, its TID and [`THREAD_TRACKS`]; of a CPU's own interrupts, its number and [`CPU_TRACKS`].
-const THREAD_TRACKS: u64 = 1 << 32;
+/// Tracks by UUID: of a CPU's own interrupts, its number and this.
 const CPU_TRACKS: u64 = 2 << 32;
 
 /// The sequence of all packets: the trace has one writer.
@@ -137,7 +135,7 @@ impl PerfettoWriter {
         let Some(breakdown) = self.timeline.push(event) else { return Ok(()) };
         if breakdown.latency_ns >= threshold_ns {
             self.waits += 1;
-            slices(breakdown, &mut self.tracks, names, &boottime, out)?;
+            slices::of_wait(breakdown, &mut self.tracks, names, &boottime, out)?;
         }
         Ok(())
     }
@@ -260,7 +258,7 @@ impl PerfettoWriter {
                     )?;
                 }
                 let boottime = self.boottime();
-                begin(
+                slices::begin(
                     uuid,
                     boottime(from_ns),
                     "interrupt",
@@ -268,7 +266,7 @@ impl PerfettoWriter {
                     Vec::new(),
                     out,
                 )?;
-                return end(uuid, boottime(to_ns), out);
+                return slices::end(uuid, boottime(to_ns), out);
             }
         };
         self.push(cpu, from_ns, None, entry, out)?;
@@ -321,85 +319,6 @@ impl PerfettoWriter {
             self.tree.threads.push(TreeThread { tid: signed(tid), name: comm.to_string(), tgid: signed(tid) });
         }
     }
-}
-
-/// Writes a wait as a slice on the track of its thread, and its components as slices in it.
-fn slices(
-    breakdown: &Breakdown,
-    tracks: &mut HashSet<u64>,
-    names: &dyn Names,
-    boottime: &impl Fn(u64) -> u64,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let Breakdown { waiter, ended_wait, .. } = breakdown;
-    let wait = &ended_wait.wait;
-    let uuid = THREAD_TRACKS | u64::from(waiter.tid);
-    if tracks.insert(uuid) {
-        let (pid, tid) = (Some(signed(waiter.pid)), Some(waiter.tid.into()));
-        let thread = Some(ThreadDescriptor { pid, tid, thread_name: Some(waiter.comm.to_string()) });
-        write(None, PacketData::TrackDescriptor(TrackDescriptor { uuid: Some(uuid), name: None, thread }), out)?;
-    }
-    let mut annotations = vec![
-        uint("latency_ns", breakdown.latency_ns),
-        uint("cpu", wait.cpu.into()),
-        uint("migrations", ended_wait.migrations.into()),
-    ];
-    annotations.extend(waiter.cgroup_id.map(|id| text("cgroup", names.cgroup(id))));
-    annotations.extend(wait.waker_tid.map(|tid| {
-        let comm = names.comm(tid).map(|comm| comm.to_string()).unwrap_or_default();
-        text("waker", format!("{comm}/{tid}"))
-    }));
-    let (from_ns, at_ns) = (boottime(breakdown.from_ns), boottime(wait.at_ns));
-    begin(uuid, from_ns, "wait", format!("waiting ({})", wait.class.name()), annotations, out)?;
-    for span in breakdown.spans.iter().filter(|span| span.from_ns < span.to_ns) {
-        let Some(share) = breakdown.shares.get(span.share) else { continue };
-        let culprit = &share.culprit;
-        let cgroup_id = match culprit.actor {
-            Actor::Task(task) => task.cgroup_id,
-            Actor::Cgroup(id) => id,
-            _ => None,
-        };
-        let cgroups: Cgroups = cgroup_id.map(|id| (id, names.cgroup(id))).into_iter().collect();
-        let mut annotations = vec![text("component", culprit.component.name().to_owned())];
-        annotations.extend(cgroups.values().map(|path| text("cgroup", path.clone())));
-        annotations.extend(span.cpu.map(|cpu| uint("cpu", cpu.into())));
-        begin(
-            uuid,
-            boottime(span.from_ns),
-            "component",
-            labels::culprit(culprit, &cgroups, &Style::default()),
-            annotations,
-            out,
-        )?;
-        end(uuid, boottime(span.to_ns), out)?;
-    }
-    end(uuid, at_ns, out)
-}
-
-fn begin(
-    track_uuid: u64,
-    at_ns: u64,
-    category: &str,
-    name: String,
-    debug_annotations: Vec<DebugAnnotation>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let categories = vec![category.to_owned()];
-    let event = TrackEvent { debug_annotations, r#type: SLICE_BEGIN, track_uuid, categories, name: Some(name) };
-    write(Some(at_ns), PacketData::TrackEvent(event), out)
-}
-
-fn end(track_uuid: u64, at_ns: u64, out: &mut dyn Write) -> io::Result<()> {
-    let event = TrackEvent { r#type: SLICE_END, track_uuid, ..TrackEvent::default() };
-    write(Some(at_ns), PacketData::TrackEvent(event), out)
-}
-
-fn uint(name: &str, value: u64) -> DebugAnnotation {
-    DebugAnnotation { name: name.to_owned(), value: Some(AnnotationValue::Uint(value)) }
-}
-
-fn text(name: &str, value: String) -> DebugAnnotation {
-    DebugAnnotation { name: name.to_owned(), value: Some(AnnotationValue::Text(value)) }
 }
 
 /// The kernel's IDs and CPU numbers fit.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prost::Message;
 
-use super::*;
+use super::{messages::SLICE_BEGIN, slices::THREAD_TRACKS, *};
 use crate::{
     report::LatencyFrom,
     timeline::testing::{EventStream, task},
