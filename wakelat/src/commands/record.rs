@@ -34,7 +34,7 @@ pub fn record(config: &Config, record: &RecordConfig) -> Result<StopReason> {
     let collected = *collected;
     let header = Header {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        command_line: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
+        command_line: shortened(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned())),
         machine: recorded_machine(),
         boottime_offset_ns: clock::boottime_offset_ns(),
         labels: labels.clone(),
@@ -59,6 +59,22 @@ pub fn record(config: &Config, record: &RecordConfig) -> Result<StopReason> {
         StopReason::NoReader => bail!("the recording is incomplete: its reader closed the pipe before the end"),
         stop => Ok(stop),
     }
+}
+
+/// The arguments of a command line, as many of them as have room in the head of a recording.
+fn shortened(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    const MAX_BYTES: usize = 4_096;
+    let mut room = MAX_BYTES;
+    let mut shown: Vec<String> = Vec::new();
+    for argument in arguments {
+        let Some(rest) = room.checked_sub(argument.len() + 1) else {
+            shown.push("…".to_owned());
+            break;
+        };
+        room = rest;
+        shown.push(argument);
+    }
+    shown
 }
 
 /// The description of this machine.
@@ -124,5 +140,18 @@ impl View for RecordView {
             render::coverage::write(report, style, &mut io::stderr())?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_command_line_leaves_room_for_the_rest_of_the_head() {
+        let of = |arguments: &[&str]| shortened(arguments.iter().map(|argument| (*argument).to_owned()));
+        assert_eq!(of(&["wakelat", "record"]), ["wakelat", "record"]);
+        assert_eq!(of(&["wakelat", &"x".repeat(1 << 20), "-q"]), ["wakelat", "…"]);
+        assert_eq!(of(&["x"; 10_000]).len(), 2_049);
     }
 }
