@@ -46,6 +46,8 @@ pub struct Sandbox {
     pub connects_to: Vec<u16>,
     /// The process that can be sent signals.
     pub signals: Option<u32>,
+    /// The child process that can be sent signals and waited for.
+    pub child: Option<u32>,
     /// Whether other programs can be started. Everything except capabilities would restrict these, too, so it stays as it
     /// is.
     pub starts_programs: bool,
@@ -82,6 +84,7 @@ impl Sandbox {
         accepts: false,
         connects_to: Vec::new(),
         signals: None,
+        child: None,
         starts_programs: false,
     };
 
@@ -101,7 +104,10 @@ impl Sandbox {
         let seccomp = has_seccomp();
         capabilities::deny_new()?;
         let landlock_abi = match &self.files {
-            ReadableFiles::Below(paths) => files::restrict(paths, &self.connects_to, self.signals.is_none())?,
+            ReadableFiles::Below(paths) => {
+                let sends_signals = self.signals.is_some() || self.child.is_some();
+                files::restrict(paths, &self.connects_to, !sends_signals)?
+            }
             ReadableFiles::All => None,
         };
         capabilities::drop_all_but(kept)?;

@@ -103,7 +103,11 @@ pub fn allowed(sandbox: &Sandbox, own_pid: u32) -> Vec<AllowedCall> {
     if sandbox.accepts || !sandbox.connects_to.is_empty() {
         calls.extend([libc::SYS_getsockopt, libc::SYS_shutdown].map(AllowedCall::any));
     }
-    calls.extend(sandbox.signals.map(|pid| AllowedCall::one_of(libc::SYS_kill, 0, [u64::from(pid)])));
+    let signalled: Vec<u64> = [sandbox.signals, sandbox.child].into_iter().flatten().map(u64::from).collect();
+    if !signalled.is_empty() {
+        calls.push(AllowedCall::one_of(libc::SYS_kill, 0, signalled));
+    }
+    calls.extend(sandbox.child.map(|pid| AllowedCall::one_of(libc::SYS_wait4, 0, [u64::from(pid)])));
     calls
 }
 
@@ -319,5 +323,8 @@ mod tests {
         assert!(!none.contains(&libc::SYS_kill) && !none.contains(&libc::SYS_perf_event_open));
         let both = numbers(&Sandbox { opens_perf_events: true, signals: Some(7), ..Sandbox::EMPTY });
         assert!(both.contains(&libc::SYS_kill) && both.contains(&libc::SYS_perf_event_open));
+        let child = numbers(&Sandbox { child: Some(7), ..Sandbox::EMPTY });
+        assert!(child.contains(&libc::SYS_kill) && child.contains(&libc::SYS_wait4));
+        assert!(!none.contains(&libc::SYS_wait4));
     }
 }

@@ -62,6 +62,14 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Verify(config) => return Ok(commands::verify(config)?.exit_code().into()),
         Command::Timerlat(config) => commands::timerlat(config)?,
         Command::Osnoise(config) => commands::osnoise(config)?,
+        Command::Launch(launch) => match commands::launch(launch) {
+            Ok(never) => match never {},
+            Err(error) => {
+                status(format_args!("error: {error:#}"));
+                // As of a shell: the command cannot be executed.
+                return Ok(ExitCode::from(127));
+            }
+        },
         Command::TimerlatThread(thread) => {
             commands::timerlat_thread(thread)?;
             return Ok(ExitCode::SUCCESS);
@@ -78,7 +86,11 @@ fn run(command: &Command) -> Result<ExitCode> {
             return Ok(if commands::doctor(output)? { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
     };
-    Ok(if stop == StopReason::Threshold { ExitCode::from(3) } else { ExitCode::SUCCESS })
+    Ok(match stop {
+        StopReason::Threshold => ExitCode::from(3),
+        StopReason::CommandEnded(code) => ExitCode::from(code),
+        StopReason::Done | StopReason::Signalled | StopReason::NoReader => ExitCode::SUCCESS,
+    })
 }
 
 /// Log messages go to standard error: warnings always, more with `-v`, everything with RUST_LOG.

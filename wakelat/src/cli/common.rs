@@ -1,5 +1,7 @@
 //! The flags that every measurement takes.
 
+use std::ffi::OsString;
+
 use clap::Args;
 
 use super::{FilterFlags, OutputFlags, ResourceFlags, ThresholdFlags, WindowFlags};
@@ -16,6 +18,10 @@ pub struct CommonFlags {
     /// How long to measure.
     #[command(flatten)]
     pub window: WindowFlags,
+    /// The command that is measured.
+    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(help = "Measure while this command runs, and exit with its exit code")]
+    pub command: Vec<OsString>,
     /// Which tasks are measured.
     #[command(flatten)]
     pub filter: FilterFlags,
@@ -47,6 +53,7 @@ impl CommonFlags {
         let (resources, notes) = self.resources.config(machine)?;
         Ok(Config {
             input: None,
+            command: self.command.clone(),
             window: self.window.config(),
             filter: self.filter.config(machine)?,
             classes,
@@ -70,6 +77,7 @@ impl CommonFlags {
         let (classes, merged) = self.filter.classes()?;
         Ok(Config {
             input: Some(input),
+            command: Vec::new(),
             window: self.window.config(),
             filter: self.filter.recorded_config()?,
             classes,

@@ -22,10 +22,11 @@ pub struct InputFlags {
 }
 
 /// The flags of a measurement: a recording determines them, or does not need them.
-pub(super) const OF_MEASUREMENT: [&str; 17] = [
+pub(super) const OF_MEASUREMENT: [&str; 18] = [
     "attach",
     "btf",
     "collect",
+    "command",
     "drain_interval",
     "duration",
     "folded",

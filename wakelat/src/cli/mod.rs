@@ -12,6 +12,7 @@ mod grouping;
 mod hist;
 mod hist_trigger;
 mod input;
+mod launch;
 mod named_value;
 mod osnoise_tracers;
 mod output;
@@ -57,6 +58,7 @@ Examples:
   wakelat top --sort p99                  live table of tasks, worst 99th percentile first
   wakelat trace --threshold 1ms           print each wait of a millisecond or more
   wakelat why -d 10s                      what tasks waited for, and what to do about it
+  wakelat why -- make                     what the tasks waited for while `make` ran
   wakelat record -d 1m -o file.wakelat    record events, for any view with -i
   wakelat export -i file.wakelat --to perfetto -o file.pftrace   for https://ui.perfetto.dev
   wakelat serve                           metrics of all cgroups for Prometheus, all the time
@@ -69,7 +71,8 @@ Exit codes:
   1  failure, such as a missing privilege, kernel feature, file or process
   2  wrong usage; nothing was started
   3  stopped by --on-threshold stop, or verify found a difference
-  4  verify could not compare: no hist triggers available";
+  4  verify could not compare: no hist triggers available
+With -- COMMAND: the exit code of the command, or 128 and the number of the signal that ended it.";
 
 /// Measure how long Linux tasks wait for a CPU, explain why, and account for every wakeup
 #[derive(Debug, Parser)]
@@ -98,6 +101,8 @@ enum Verb {
     Osnoise(timerlat::OsnoiseFlags),
     #[command(hide = true)]
     TimerlatThread(osnoise_tracers::ThreadFlags),
+    #[command(hide = true)]
+    Launch(launch::LaunchFlags),
     HistTrigger(hist_trigger::HistTriggerFlags),
     Events(events::EventsFlags),
     Doctor(doctor::DoctorFlags),
@@ -177,6 +182,7 @@ fn parse_on(
         Verb::Timerlat(flags) => Command::Timerlat(Box::new(flags.config(machine)?)),
         Verb::Osnoise(flags) => Command::Osnoise(Box::new(flags.config(machine)?)),
         Verb::TimerlatThread(flags) => Command::TimerlatThread(flags.into()),
+        Verb::Launch(flags) => Command::Launch(flags.into()),
         Verb::HistTrigger(flags) => Command::HistTrigger(flags.config()?),
         Verb::Events(flags) => Command::Events(flags.config()?),
         Verb::Doctor(flags) => Command::Doctor(flags.output()?),

@@ -129,6 +129,7 @@ impl ServeFlags {
             None => (None, flags.over(ServeSettings::default())),
         };
         let common = CommonFlags {
+            command: Vec::new(),
             window: WindowFlags::default(),
             filter: FilterFlags { class: vec![ClassName::Runqueue], from: FromEvent::Queued, ..FilterFlags::default() },
             threshold: ThresholdFlags::default(),

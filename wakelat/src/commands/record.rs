@@ -12,7 +12,7 @@ use wakelat_common::Class;
 
 use super::{measurement::measure, terminal_style::style, why::timeline};
 use crate::{
-    collect::TimelineSettings,
+    collect::{Collector, TimelineSettings},
     config::{Config, RecordConfig},
     session::{StopReason, View, clock},
 };
@@ -45,8 +45,6 @@ pub fn record(config: &Config, record: &RecordConfig) -> Result<StopReason> {
         own_pid: (!config.filter.include_self).then(std::process::id),
         has_warm_up: config.window.warm_up_ns > 0,
     };
-    // A recording contains the names of all users' tasks: as with perf's, only its owner may read it.
-    rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let stderr_style = (!config.output.quiet).then(|| style(&config.output).0);
     let mut view = RecordView {
         header: Some(header),
@@ -107,6 +105,12 @@ struct RecordView {
 impl View for RecordView {
     fn shows_events(&self) -> Option<TimelineSettings> {
         Some(self.timeline)
+    }
+
+    fn loaded(&mut self, _: &mut Collector) {
+        // A recording contains the names of all users' tasks: as with perf's, only its owner may read it. Not before the
+        // measured command has started, which inherits the mask.
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
     }
 
     fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {

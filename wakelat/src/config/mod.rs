@@ -16,6 +16,7 @@ mod hist_trigger;
 mod http_url;
 mod injected_error;
 mod kubelet;
+mod launch;
 mod osnoise_tracers;
 mod otlp;
 mod output;
@@ -30,7 +31,7 @@ mod timerlat;
 mod verify;
 mod window;
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use wakelat_common::{Class, Classes};
 
@@ -51,6 +52,7 @@ pub use grouping::GroupingConfig;
 pub use hist_trigger::{HistTriggerAction, HistTriggerConfig, HistogramSource, PrintConfig};
 pub use injected_error::InjectedError;
 pub use kubelet::{KubeletSettings, KubeletUrl};
+pub use launch::LaunchConfig;
 pub use osnoise_tracers::{SourceChoice, TracerConfig, UserThreadConfig, priority};
 pub use otlp::{OtlpConfig, OtlpEndpoint, interval as otlp_interval};
 pub use output::{Colour, OutputConfig};
@@ -94,6 +96,8 @@ pub enum Command {
     Osnoise(Box<OsnoiseConfig>),
     /// One measuring thread of a run of timerlat in user space.
     TimerlatThread(UserThreadConfig),
+    /// The process that becomes a measured command.
+    Launch(LaunchConfig),
     /// The kernel's own histograms.
     HistTrigger(HistTriggerConfig),
     /// The tracepoints and their state.
@@ -107,6 +111,8 @@ pub enum Command {
 pub struct Config {
     /// The recording that is shown instead of a measurement, if one is given.
     pub input: Option<RecordedInput>,
+    /// The command that is measured, with its arguments: the run ends with it. Empty for none.
+    pub command: Vec<OsString>,
     /// How long to measure, and in which intervals.
     pub window: WindowConfig,
     /// Which tasks are measured.

@@ -7,6 +7,7 @@ mod end_window;
 mod environment;
 mod keyboard;
 mod limit_actions;
+mod measured_command;
 mod name_resolver;
 pub(crate) mod open_input;
 pub(crate) mod output;
@@ -38,6 +39,7 @@ use self::{
     clock::monotonic_ns,
     end_window::end_now,
     keyboard::Console,
+    measured_command::MeasuredCommand,
     name_resolver::NameResolver,
     output::{Output, WriteResult},
     overhead::monitor::{OverheadAction, OverheadMonitor},
@@ -75,6 +77,8 @@ pub fn run(config: &Config, environment: &Environment, view: &mut dyn View) -> R
 }
 
 async fn measure(config: &Config, environment: &Environment, view: &mut dyn View) -> Result<StopReason> {
+    // Before it would inherit a priority, or fewer privileges.
+    let command = (!config.command.is_empty()).then(|| MeasuredCommand::hold(&config.command)).transpose()?;
     let mut names = NameResolver::new(environment.cgroup_mount.clone());
     names.prepare(&config.by);
     let (shows_events, shows_causes) = (view.shows_events(), view.shows_causes());
@@ -96,7 +100,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     let mut overhead = OverheadMonitor::open(view.unlimited_cpu_ns())?;
     overhead.attach(&mut collector, config.max_overhead_ppm, program_settings::samples_tasks(config))?;
     // Everything that needs a privilege is open. Threads inherit what is left.
-    privileges::drop_unneeded(config, environment, shows_events, view)?;
+    privileges::drop_unneeded(config, environment, shows_events, command.as_ref().map(MeasuredCommand::id), view)?;
     let output = OutputWriter::start(output, priority)?;
     // Events count from here on. A planned end of the window is exact even if wakelat is late, because the
     // programs know it.
@@ -126,6 +130,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     if !config.output.quiet {
         status("measuring");
     }
+    command.as_ref().map_or(Ok(()), MeasuredCommand::begin)?;
     let failed = "cannot wait for the ring buffer";
     let ring_fd = collector.ring_fd().context(failed)?;
     // SAFETY: an `OwnedFd` is the same open file descriptor for as long as it lives.
@@ -140,6 +145,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
         tokio::select! {
             biased;
             () = signals.first() => run.stop = Some(StopReason::Signalled),
+            () = MeasuredCommand::ended(command.as_ref()) => run.stop = Some(StopReason::CommandEnded(0)),
             () = reloads.next() => {
                 run.view.reload();
                 continue;
@@ -194,7 +200,11 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     if let Some(trigger) = &mut run.trigger {
         trigger.finish()?;
     }
-    Ok(run.stop.unwrap_or(StopReason::Done))
+    let stop = run.stop.unwrap_or(StopReason::Done);
+    match command {
+        Some(command) => command.end(stop),
+        None => Ok(stop),
+    }
 }
 
 /// State of a run.

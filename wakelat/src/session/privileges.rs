@@ -17,7 +17,7 @@ use crate::{
 const LOWEST_PRIORITY: u8 = 1;
 
 /// Drops everything that the rest of the run and its `view` do not need, unless the user keeps it. `shows_events`: the
-/// events between waits that the view shows. Call this before a second thread starts.
+/// events between waits that the view shows. `child`: the measured command. Call this before a second thread starts.
 ///
 /// # Errors
 /// If the kernel refuses a restriction that it supports.
@@ -25,6 +25,7 @@ pub fn drop_unneeded(
     config: &Config,
     environment: &Environment,
     shows_events: Option<TimelineSettings>,
+    child: Option<u32>,
     view: &dyn View,
 ) -> Result<()> {
     if config.keep_privileges {
@@ -32,7 +33,7 @@ pub fn drop_unneeded(
         return Ok(());
     }
     let (accepts, connects_to) = (view.accepts_connections(), view.connects_to());
-    let mut sandbox = Sandbox { accepts, connects_to, ..needed(config, environment, shows_events) };
+    let mut sandbox = Sandbox { accepts, connects_to, child, ..needed(config, environment, shows_events) };
     if let ReadableFiles::Below(paths) = &mut sandbox.files {
         paths.extend(view.reads_below());
     }
@@ -89,6 +90,7 @@ fn needed(config: &Config, environment: &Environment, shows_events: Option<Timel
         accepts: false,
         connects_to: Vec::new(),
         signals,
+        child: None,
         starts_programs,
     }
 }

@@ -29,6 +29,8 @@ pub enum StopReason {
     Threshold,
     /// The reader of the output has gone.
     NoReader,
+    /// The measured command has ended, with this exit code.
+    CommandEnded(u8),
 }
 
 /// The signals that end a run, except those that were ignored when it started, as with `nohup` or in a

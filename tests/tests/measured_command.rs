@@ -1,0 +1,120 @@
+//! A command that a run measures: `wakelat hist -- COMMAND`.
+
+use std::{
+    fs,
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use wakelat_tests::{
+    once,
+    suite::{self, TestOutcome},
+    wakelat::{Wakelat, command},
+    workload::until,
+};
+
+fn main() {
+    suite::main(once![
+        a_run_ends_with_its_command_and_has_its_exit_code,
+        every_task_of_a_command_is_in_the_window,
+        a_command_is_started_as_without_wakelat,
+        a_command_that_cannot_run_ends_the_run,
+        a_signal_ends_the_run_and_its_command,
+        a_window_that_ends_leaves_its_command_alone,
+    ]);
+}
+
+/// The exit code, standard output and standard error of `wakelat` with these arguments.
+fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = command(arguments).output().expect("wakelat");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn a_run_ends_with_its_command_and_has_its_exit_code() -> TestOutcome {
+    for (script, expected) in [("true", 0), ("exit 7", 7), ("kill -TERM $$", 143)] {
+        for view in [&["hist", "--json"][..], &["top", "--json"], &["trace", "--json"], &["why", "--json"]] {
+            let (code, shown, said) = run(&[view, &["-q", "--", "sh", "-c", script]].concat());
+            assert_eq!(code, Some(expected), "{view:?} {script}: {said}");
+            let last = shown.lines().last().expect("a document");
+            let report: Value = serde_json::from_str(last).expect("JSON");
+            assert!(report["duration_ns"].as_u64().expect("a length") < 60_000_000_000, "{view:?} {script}: {report}");
+        }
+    }
+    Ok(())
+}
+
+/// The window is open before the command begins, and closes after it has ended.
+fn every_task_of_a_command_is_in_the_window() -> TestOutcome {
+    const TASKS: u64 = 20;
+    let script = format!("i=0; while [ $i -lt {TASKS} ]; do (exec true) & wait; i=$((i+1)); done");
+    let launched = ["--class", "new", "--by", "comm", "--json", "-q", "--", "bash", "-c", &script];
+    let (code, shown, said) = run(&[&["hist"][..], &launched].concat());
+    assert_eq!(code, Some(0), "{said}");
+    let report: Value = serde_json::from_str(shown.trim()).expect("JSON");
+    let of_bash = report["groups"].as_array().expect("groups").iter().filter(|group| group["key"]["comm"] == "bash");
+    let waits: u64 = of_bash.map(|group| group["count"].as_u64().expect("a count")).sum();
+    assert_eq!(waits, TASKS, "{report}");
+    Ok(())
+}
+
+/// Neither what a run drops nor what it sets for itself reaches the command.
+fn a_command_is_started_as_without_wakelat() -> TestOutcome {
+    let script = "umask; grep -E '^(Cap|NoNewPrivs|Seccomp:|SigIgn|SigBlk)' /proc/self/status; chrt -p $$ | sed 's/.*: //'; \
+                  ls /proc/self/fd";
+    let alone = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).output().expect("sh");
+    let alone = String::from_utf8(alone.stdout).expect("UTF-8");
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file.wakelat");
+    let file = file.to_str().expect("a path");
+    let record = ["record", "-q", "-o", file, "--rt-priority", "1", "--", "sh", "-c", script];
+    let (code, shown, said) = run(&record);
+    assert_eq!((code, shown), (Some(0), alone), "{said}");
+    assert!(fs::metadata(file).expect("the recording").len() > 0);
+    Ok(())
+}
+
+fn a_command_that_cannot_run_ends_the_run() -> TestOutcome {
+    let (code, _, said) = run(&["hist", "--", "/no/such/command"]);
+    assert_eq!(code, Some(127), "{said}");
+    assert!(said.contains("cannot run `/no/such/command`: No such file or directory"), "{said}");
+    Ok(())
+}
+
+/// A command that writes its process ID to `file` and then sleeps; and its arguments.
+fn sleeper(file: &str) -> [String; 4] {
+    ["--", "sh", "-c", &format!("echo $$ > {file}.new; mv {file}.new {file}; exec sleep 1000")].map(str::to_owned)
+}
+
+fn a_signal_ends_the_run_and_its_command() -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("pid");
+    let file = file.to_str().expect("a path");
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let mut hist = command(&["hist", "--json"]);
+        let wakelat = Wakelat::measuring({
+            hist.args(sleeper(file));
+            hist
+        });
+        until("the command has begun", || fs::exists(file).expect("a directory"));
+        let pid = fs::read_to_string(file).expect("a process ID");
+        fs::remove_file(file).expect("the file");
+        wakelat.signal(signal);
+        let ended = wakelat.end();
+        assert_eq!(ended.status.code(), Some(143), "{signal}: {ended:?}");
+        assert!(!fs::exists(format!("/proc/{}", pid.trim())).expect("procfs"), "{signal}: {pid} is left");
+    }
+    Ok(())
+}
+
+fn a_window_that_ends_leaves_its_command_alone() -> TestOutcome {
+    let begun = Instant::now();
+    let (code, shown, said) = run(&["hist", "--json", "-q", "-d", "100ms", "--", "sh", "-c", "sleep 1; exit 5"]);
+    assert_eq!(code, Some(5), "{said}");
+    assert!(begun.elapsed().as_millis() >= 1_000);
+    let report: Value = serde_json::from_str(shown.trim()).expect("JSON");
+    assert_eq!(report["duration_ns"], 100_000_000, "{report}");
+    Ok(())
+}

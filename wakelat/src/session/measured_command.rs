@@ -1,0 +1,91 @@
+//! The command that a run measures: `wakelat hist -- COMMAND`.
+//!
+//! It has to exist before the run drops its privileges, and must not begin before the window: a process of wakelat's own
+//! stops itself, and becomes the command when it is continued ([`crate::commands::launch`]).
+
+use std::{
+    ffi::OsString,
+    future::pending,
+    os::fd::OwnedFd,
+    os::unix::process::ExitStatusExt as _,
+    process::{Child, Command, ExitStatus},
+};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
+use tokio::io::{Interest, unix::AsyncFd};
+
+use super::StopReason;
+
+/// The command of a run, which has not begun until [`Self::begin`].
+pub struct MeasuredCommand {
+    child: Child,
+    pid: Pid,
+    /// Readable when the process has ended.
+    ended: AsyncFd<OwnedFd>,
+}
+
+impl MeasuredCommand {
+    /// Starts the process that becomes `command`, and waits until it has stopped.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn hold(command: &[OsString]) -> Result<Self> {
+        let own = std::env::current_exe().context("cannot find the program of this process")?;
+        let parent = std::process::id().to_string();
+        let child = Command::new(own).args(["launch", "--parent", &parent, "--"]).args(command).spawn();
+        let child = child.context("cannot start a process for the command")?;
+        let pid = Pid::from_child(&child);
+        let held = waitpid(Some(pid), WaitOptions::UNTRACED).context("cannot wait for the command's process")?;
+        if !held.is_some_and(|(_, status)| status.stopped()) {
+            bail!("the command's process has ended before the command began");
+        }
+        let ended = pidfd_open(pid, PidfdFlags::NONBLOCK).or_else(|_| pidfd_open(pid, PidfdFlags::empty()));
+        let ended = ended.context("cannot watch the command's process")?;
+        // SAFETY: an `OwnedFd` is the same open file descriptor for as long as it lives.
+        let ended = unsafe { AsyncFd::register_with_interest(ended, Interest::READABLE) };
+        Ok(Self { child, pid, ended: ended.context("cannot watch the command's process")? })
+    }
+
+    /// The process ID.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Lets the command begin.
+    ///
+    /// # Errors
+    /// If its process has ended.
+    pub fn begin(&self) -> Result<()> {
+        kill_process(self.pid, Signal::CONT).context("cannot begin the command")
+    }
+
+    /// Waits until the command has ended.
+    pub async fn ended(command: Option<&Self>) {
+        match command {
+            // The descriptor cannot become unreadable again, so it is never cleared.
+            Some(command) => _ = command.ended.readable().await.map(|mut ready| ready.retain_ready()),
+            None => pending().await,
+        }
+    }
+
+    /// Waits until the command has ended, after a run that stopped for this reason, and returns the reason for the end of
+    /// both: with the exit code of the command as a shell has it, which is 128 and the signal's number if a signal ended it.
+    /// A window that has ended leaves the command alone; a signal or a threshold terminates it, too.
+    ///
+    /// # Errors
+    /// If the kernel does not report its end.
+    pub fn end(mut self, stop: StopReason) -> Result<StopReason> {
+        if matches!(stop, StopReason::Signalled | StopReason::Threshold) {
+            // It may just have ended.
+            _ = kill_process(self.pid, Signal::TERM);
+        }
+        let status = self.child.wait().context("cannot wait for the command")?;
+        Ok(if stop == StopReason::Threshold { stop } else { StopReason::CommandEnded(exit_code(status)) })
+    }
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    u8::try_from(code).unwrap_or(1)
+}
