@@ -209,7 +209,9 @@ fn a_limit_is_held_where_few_tasks_wake_each_other() -> TestOutcome {
     // Even if the programs are detached in pauses, 0.55 of the limit flows in, and the bucket keeps at most what flows in
     // in 5.4 of the 11 s.
     assert!(run >= limit / 5.0, "{run} of at most {limit}: hardly anything was measured");
-    assert!(report.groups.iter().any(|group| group.count > 0), "some task was sampled");
+    // Tasks are sampled at random: of so few, it may be none, whose waits are then counted as not sampled.
+    let is_sampled = report.groups.iter().any(|group| group.count > 0);
+    assert!(is_sampled || report.coverage.wakeups.not_sampled > 0, "{:?}", report.coverage);
     Ok(())
 }
 
