@@ -64,14 +64,14 @@ fn every_task_of_a_command_is_in_the_window() -> TestOutcome {
 fn a_command_is_started_as_without_wakelat() -> TestOutcome {
     let script = "umask; grep -E '^(Cap|NoNewPrivs|Seccomp:|SigIgn|SigBlk)' /proc/self/status; chrt -p $$ | sed 's/.*: //'; \
                   ls /proc/self/fd";
-    let alone = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).output().expect("sh");
-    let alone = String::from_utf8(alone.stdout).expect("UTF-8");
+    let direct = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).output().expect("sh");
+    let direct = String::from_utf8(direct.stdout).expect("UTF-8");
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("file.wakelat");
     let file = file.to_str().expect("a path");
     let record = ["record", "-q", "-o", file, "--rt-priority", "1", "--", "sh", "-c", script];
     let (code, shown, said) = run(&record);
-    assert_eq!((code, shown), (Some(0), alone), "{said}");
+    assert_eq!((code, shown), (Some(0), direct), "{said}");
     assert!(fs::metadata(file).expect("the recording").len() > 0);
     Ok(())
 }

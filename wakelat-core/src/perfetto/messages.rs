@@ -1,6 +1,6 @@
 //! The messages of a Perfetto trace that an export needs, by the numbers of their fields in Perfetto v59
-//! (protos/perfetto/trace/trace_packet.proto and the files that it imports). The names are those of these files, without
-//! the suffixes of their paths.
+//! (protos/perfetto/trace/trace_packet.proto and the files that it imports). The names come from these files, without
+//! `FtraceEvent` at their ends.
 
 use prost::{Message, Oneof};
 

@@ -117,7 +117,7 @@ impl PerfettoWriter {
         }
         self.follow(event, out)?;
         match &event.kind {
-            EventKind::Switch(switch) => self.switch(event.cpu, switch, names, out)?,
+            EventKind::Switch(switch) => self.switch(event.cpu, switch, out)?,
             EventKind::Interrupt(interrupt) => self.interrupt(event.cpu, interrupt, out)?,
             EventKind::Migration(migration) => {
                 let event = Tracepoint::SchedMigrateTask(SchedMigrateTask {
@@ -177,10 +177,10 @@ impl PerfettoWriter {
         Ok(())
     }
 
-    fn switch(&mut self, on: u32, switch: &SwitchEvent, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
+    fn switch(&mut self, on: u32, switch: &SwitchEvent, out: &mut dyn Write) -> io::Result<()> {
         [&switch.prev, &switch.next].into_iter().for_each(|task| self.add_to_tree(task));
         if let Some(waited) = &switch.ended_wait {
-            self.wakeup(waited, names, out)?;
+            self.wakeup(waited, out)?;
         }
         let event = Tracepoint::SchedSwitch(SchedSwitch {
             prev_comm: Some(switch.prev.comm.to_string()),
@@ -202,7 +202,7 @@ impl PerfettoWriter {
     }
 
     /// Adds the wakeup that a wait began with: a recording has it with the end of the wait.
-    fn wakeup(&mut self, waited: &DetailedWait, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
+    fn wakeup(&mut self, waited: &DetailedWait, out: &mut dyn Write) -> io::Result<()> {
         let wait = &waited.wait;
         let target = waited.cpu.unwrap_or(wait.cpu);
         let message = SchedWakeup {
@@ -218,9 +218,6 @@ impl PerfettoWriter {
         // Perfetto begins the state Runnable with `sched_waking`, which therefore must not be missing: without a known
         // waker, it comes from the idle task.
         let (waker_cpu, waker) = (waited.waker_cpu.unwrap_or(target), wait.waker_tid.unwrap_or(0));
-        if let Some(comm) = names.comm(waker) {
-            self.add_name(waker, comm);
-        }
         match wait.class {
             Class::Preempted => Ok(()),
             Class::New => self.push(target, start_ns, Some(waker), Tracepoint::SchedWakeupNew(message), out),
@@ -311,13 +308,6 @@ impl PerfettoWriter {
             self.tree.processes.push(TreeProcess { pid: tgid, cmdline: vec![name.clone()], cmdline_is_comm: true });
         }
         self.tree.threads.push(TreeThread { tid: signed(task.tid), name, tgid });
-    }
-
-    /// Adds the name of a thread of which nothing else is known.
-    fn add_name(&mut self, tid: u32, comm: Comm) {
-        if tid != 0 && !self.threads.contains_key(&tid) {
-            self.tree.threads.push(TreeThread { tid: signed(tid), name: comm.to_string(), tgid: signed(tid) });
-        }
     }
 }
 

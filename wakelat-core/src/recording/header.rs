@@ -25,6 +25,8 @@ pub struct Header {
     pub from: LatencyFrom,
     /// The classes of waits that were measured.
     pub classes: Vec<Class>,
+    /// The shortest wait that was measured, if a threshold was given: ns.
+    pub threshold_ns: Option<u64>,
     /// Whether all classes are merged into run-queue latency, which was requested by name.
     pub merged: bool,
     /// The events that were collected, besides switches.

@@ -207,6 +207,7 @@ fn every_frame() -> Vec<Frame<'static>> {
             labels: [("release".to_owned(), "42".to_owned())].into(),
             from,
             classes: Class::ALL.into(),
+            threshold_ns: Some(6),
             merged: true,
             collected,
             own_pid: Some(1234),

@@ -86,11 +86,6 @@ impl<R: Read> Recording<R> {
         &self.header
     }
 
-    /// Bytes read so far.
-    pub fn bytes_read(&self) -> u64 {
-        self.at
-    }
-
     /// The next frame; none after [`Frame::End`]. If the end is missing and the recording is not strict, the last reading
     /// is the end.
     ///

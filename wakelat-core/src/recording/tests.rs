@@ -141,7 +141,7 @@ fn names_are_those_of_the_recorded_machine() {
     assert_eq!(names.cgroup(7), TestNames.cgroup(7));
 }
 
-/// Checks what a reader gets from a file whose bytes from `changed_at` on are not those of `whole`: an error, or all
+/// Checks what a reader gets from a file that differs from the recording of `whole` from `changed_at` on: an error, or all
 /// segments before, with the place. Returns whether it got segments.
 fn assert_whole_segments_or_an_error(changed: &[u8], changed_at: usize, whole: &[Event], interval: usize) -> bool {
     let Ok(Replayed { events, end, .. }) = try_replay(changed, false) else { return false };

@@ -126,9 +126,8 @@ impl RecordedWindow {
         coverage.groups_merged = self.groups.merged();
         coverage.group_table_full = 0;
         coverage.filtered_is_own &= !self.options.has_filter;
-        let recorded = reading.threshold.as_ref().map(|threshold| threshold.threshold_ns);
-        let threshold_ns = self.options.threshold_ns.max(recorded);
-        report.threshold = threshold_ns.map(|threshold_ns| Threshold { threshold_ns, over: self.selected });
+        let over = self.selected;
+        report.threshold = self.options.threshold_ns.map(|threshold_ns| Threshold { threshold_ns, over });
         report
     }
 

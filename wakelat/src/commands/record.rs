@@ -40,6 +40,7 @@ pub fn record(config: &Config, record: &RecordConfig) -> Result<StopReason> {
         labels: labels.clone(),
         from: config.from,
         classes: Class::ALL.into_iter().filter(|class| config.classes.contains(*class)).collect(),
+        threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
         merged: config.merged,
         collected,
         own_pid: (!config.filter.include_self).then(std::process::id),

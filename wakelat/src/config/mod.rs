@@ -174,7 +174,8 @@ impl Config {
         self.window.set_intervals(interval_ns, count)
     }
 
-    /// Groups waits, and aggregates them where `grouping` says: those of a recording without `machine`.
+    /// Groups waits, and aggregates them where `grouping` says. Without a `machine`, the waits are
+    /// recorded.
     ///
     /// # Errors
     /// If a key is not available on this machine, or if the waits cannot be aggregated there.

@@ -71,7 +71,7 @@ impl MeasuredCommand {
 
     /// Waits until the command has ended, after a run that stopped for this reason, and returns the reason for the end of
     /// both: with the exit code of the command as a shell has it, which is 128 and the signal's number if a signal ended it.
-    /// A window that has ended leaves the command alone; a signal or a threshold terminates it, too.
+    /// If the window has ended, the command keeps running; a signal or a threshold also terminates the command.
     ///
     /// # Errors
     /// If the kernel does not report its end.

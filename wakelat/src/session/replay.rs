@@ -9,7 +9,7 @@ use super::{
     StopReason, View, open_input,
     output::{Output, WriteResult},
 };
-use crate::config::{Config, ConfigError, READING_INTERVAL_NS, RecordedInput};
+use crate::config::{Config, ConfigError, READING_INTERVAL_NS, RecordedInput, ThresholdAction, ThresholdConfig};
 use wakelat_core::{
     aggregate::key::{Key, Names as _},
     hash::HashMap,
@@ -51,6 +51,11 @@ pub fn config_of(header: &Header, config: &Config, input: &RecordedInput) -> Res
         }
         (recorded, _) => recorded,
     };
+    // Shorter waits are not recorded. Without the delivery, a recorded wait may be shorter, too.
+    let shown_ns = config.threshold.as_ref().map(|threshold| threshold.threshold_ns);
+    config.threshold = shown_ns
+        .max(header.threshold_ns)
+        .map(|threshold_ns| ThresholdConfig { threshold_ns, action: ThresholdAction::Continue });
     if config.window.interval_ns.is_some_and(|interval_ns| interval_ns < READING_INTERVAL_NS) {
         let why = "a recording has the coverage of whole seconds; expected an interval of at least `1s`";
         return Err(ConfigError::Usage(why.to_owned()));
@@ -155,7 +160,7 @@ impl Replay<'_> {
     fn take_event(&mut self, mut event: Event) -> Result<()> {
         match &mut event.kind {
             EventKind::Switch(switch) => self.take_switch(switch)?,
-            // As the programs do, only those of tasks that the filter accepts.
+            // Like the programs, only for tasks that the filter accepts.
             EventKind::Migration(migration) if !self.wants(migration.tid) => return Ok(()),
             EventKind::Wakeup(wakeup) if !self.wants(wakeup.tid) => return Ok(()),
             _ => {}
@@ -214,8 +219,8 @@ impl Replay<'_> {
             && (self.input.cgroups.is_empty() || wants_cgroup())
     }
 
-    /// Whether the filter accepts a thread of which only the ID is known; a thread that was not seen at a switch yet is
-    /// accepted if there is no filter.
+    /// Whether the filter accepts a thread at an event that has only its ID. Without a filter, it also accepts a thread
+    /// that was not seen at a switch yet.
     fn wants(&self, tid: u32) -> bool {
         let accepts_all = self.config.filter.wants_any_task() && self.input.cgroups.is_empty();
         self.wanted.get(&tid).copied().unwrap_or(accepts_all)
@@ -291,6 +296,26 @@ mod tests {
         assert!(of("--from waking", Wakeup).unwrap_err().contains("the recording has waits from `wakeup`"));
         assert!(of("--from wakeup", Queued).unwrap_err().contains("the recording has waits from `queued`"));
         assert!(of("--by waker", Queued).unwrap_err().contains("`--by waker` needs the waker"));
+    }
+
+    #[test]
+    fn waits_below_the_threshold_of_the_recording_are_not_shown() {
+        let of = |flags: &str, recorded_ns| {
+            let Command::Hist(config) =
+                crate::cli::parse(format!("wakelat hist -i file {flags}").split_whitespace().map(Into::into))
+                    .unwrap()
+                    .command
+            else {
+                panic!("{flags}")
+            };
+            let header = Header { classes: Class::ALL.into(), threshold_ns: recorded_ns, ..Header::default() };
+            let config = config_of(&header, &config, config.input.as_ref().unwrap()).unwrap();
+            config.threshold.map(|threshold| threshold.threshold_ns)
+        };
+        assert_eq!(of("", None), None);
+        assert_eq!(of("", Some(2_000_000)), Some(2_000_000));
+        assert_eq!(of("--threshold 1ms", Some(2_000_000)), Some(2_000_000));
+        assert_eq!(of("--threshold 3ms", Some(2_000_000)), Some(3_000_000));
     }
 
     #[test]
