@@ -176,6 +176,19 @@ impl Wakelat {
         panic!("wakelat ended ({:?}) before it measured:\n{}", self.child.wait(), self.stderr);
     }
 
+    /// Waits until a line of standard error contains `text`.
+    ///
+    /// # Panics
+    /// If `wakelat` ends before, or does not print it in time.
+    pub fn until_says(&mut self, text: &str) {
+        while let Some(line) = self.next_line() {
+            if line.contains(text) {
+                return;
+            }
+        }
+        panic!("wakelat ended ({:?}) without `{text}`:\n{}", self.child.wait(), self.stderr);
+    }
+
     /// The process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()

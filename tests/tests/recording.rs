@@ -18,6 +18,7 @@ fn main() {
         a_recording_can_be_grouped_by_any_key,
         a_recording_has_the_migrations,
         every_view_of_a_recording_has_the_same_waits,
+        a_view_that_records_shows_what_it_shows_of_the_recording,
         a_recording_that_was_cut_short_covers_the_time_until_its_last_reading,
     ]);
 }
@@ -171,6 +172,17 @@ fn every_view_of_a_recording_has_the_same_waits(attach: AttachCase) -> TestOutco
         let number: String =
             said.split_once("the trace has ").expect("a count").1.chars().take_while(|c| *c != ' ').collect();
         assert_eq!(number.replace(',', ""), waits.to_string(), "{filter:?}: {said}");
+        let exported = |format| {
+            let arguments = ["export", "--to", format, "-o", "-", "--from", "waking", "-q", "-i", file];
+            let output = command(&[&arguments, filter, classes].concat()).output().expect("wakelat");
+            assert!(output.status.success(), "{format} {filter:?}: {output:?}");
+            String::from_utf8(output.stdout).expect("UTF-8")
+        };
+        let folded = exported("folded");
+        let folded_ns = folded.lines().map(|line| line.rsplit_once(' ').expect("a sum").1.parse::<u64>().expect("ns"));
+        assert_eq!(folded_ns.sum::<u64>(), hist.1, "{filter:?}: {folded}");
+        assert_eq!(exported("csv").lines().count() as u64, hist.0 + 1, "{filter:?}");
+        assert!(exported("hdr").lines().filter(|line| line.starts_with("Tag=")).count() > 0, "{filter:?}");
         for report in shown(&["hist", "1"]) {
             assert_eq!(sum(&report["groups"], "count"), measured(&report["coverage"]), "{filter:?}");
         }
@@ -182,6 +194,44 @@ fn every_view_of_a_recording_has_the_same_waits(attach: AttachCase) -> TestOutco
 fn measured(coverage: &Value) -> u64 {
     let terms = [&coverage["measured"], &coverage["preemptions"]["measured"]];
     terms.iter().filter_map(|term| term.as_u64()).sum()
+}
+
+fn a_view_that_records_shows_what_it_shows_of_the_recording(attach: AttachCase) -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file.wakelat");
+    let file = file.to_str().expect("a path");
+    for view in [
+        "hist",
+        "hist --csv --by cpu,class --class wakeup,preempted",
+        "hist --by component --json --comm wl-*",
+        "top --by pid,cgroup",
+        "trace --threshold 500us -T",
+        "trace --json --from waking",
+        "trace --breakdown --csv",
+        "trace --all -V",
+        "trace --all --json",
+        "why --worst 3 --details",
+        "why --json --by comm",
+        "hist 1 --json",
+        "top --interval 1s --last --csv",
+    ] {
+        let has_intervals = ["hist 1", "--interval"].into_iter().any(|of| view.contains(of));
+        let rounds = if has_intervals { 500 } else { 60 };
+        let load = BehindHog { rounds, spin_ns: 3_000_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
+        let mut staged = Workload::BehindHog(load).stage();
+        let view: Vec<&str> = view.split(' ').collect();
+        let measured = command(&[&view[..], &["--attach", attach.name(), "--record", file]].concat());
+        let measured = Wakelat::measuring(measured);
+        staged.perform();
+        measured.signal(Signal::SIGINT);
+        let live = measured.end();
+        assert!(live.status.success(), "{view:?}: {live:#?}");
+        let read = command(&[&view[..], &["-q", "-i", file]].concat()).output().expect("wakelat");
+        assert!(read.status.success(), "{view:?}: {read:?}");
+        let read = String::from_utf8(read.stdout).expect("UTF-8");
+        assert!(!read.is_empty() && live.stdout == read, "{view:?}:\n{}\n{read}", live.stdout);
+    }
+    Ok(())
 }
 
 fn a_recording_that_was_cut_short_covers_the_time_until_its_last_reading(attach: AttachCase) -> TestOutcome {

@@ -92,12 +92,12 @@
 //!
 //! ```
 //! use wakelat_core::{
-//!     recording::{Frame, Header, RecordedNames, Recorder, Recording},
+//!     recording::{Encoder, Frame, Header, RecordedNames, Recorder, Recording},
 //!     report::{LatencyFrom, Report},
 //!     timeline::event::{Event, EventKind, WorkItemEvent},
 //! };
 //!
-//! let mut file = Vec::new();
+//! let mut file = Encoder::default();
 //! let mut recorder = Recorder::default();
 //! recorder.begin(Header { from: LatencyFrom::Waking, ..Header::default() }, &mut file)?;
 //! let work_item = WorkItemEvent { at_ns: 1_000, tid: 7, function: None };
@@ -105,7 +105,7 @@
 //! recorder.event(&event, &RecordedNames::default(), &mut file)?;
 //! recorder.end(&Report { duration_ns: 5_000, ..Report::default() }, &mut file)?;
 //!
-//! let mut recording = Recording::open(&file[..])?;
+//! let mut recording = Recording::open(file.bytes())?;
 //! assert_eq!(recording.header().from, LatencyFrom::Waking);
 //! let mut names = RecordedNames::default();
 //! while let Some(frame) = recording.frame()? {
@@ -124,7 +124,9 @@
 
 pub mod aggregate;
 pub mod decode;
+pub mod folded_waits;
 pub mod hash;
+pub mod interval_log;
 pub mod osnoise_tracers;
 pub mod perfetto;
 pub mod record_merge;

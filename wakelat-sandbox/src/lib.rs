@@ -48,12 +48,15 @@ pub struct Sandbox {
     pub signals: Option<u32>,
     /// The child process that can be sent signals and waited for.
     pub child: Option<u32>,
+    /// The directories in which regular files can be created, written, renamed and removed, also in those below. Missing
+    /// ones are ignored. Without Landlock, every directory in which the user may write, if there is one.
+    pub writes_in: Vec<PathBuf>,
     /// Whether other programs can be started. Everything except capabilities would restrict these, too, so it stays as it
     /// is.
     pub starts_programs: bool,
 }
 
-/// The files that can be opened for reading. None can be opened for writing.
+/// The files that can be opened for reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadableFiles {
     /// These files, and those below these directories. Missing ones are ignored.
@@ -85,6 +88,7 @@ impl Sandbox {
         connects_to: Vec::new(),
         signals: None,
         child: None,
+        writes_in: Vec::new(),
         starts_programs: false,
     };
 
@@ -106,7 +110,7 @@ impl Sandbox {
         let landlock_abi = match &self.files {
             ReadableFiles::Below(paths) => {
                 let sends_signals = self.signals.is_some() || self.child.is_some();
-                files::restrict(paths, &self.connects_to, !sends_signals)?
+                files::restrict(paths, &self.writes_in, &self.connects_to, !sends_signals)?
             }
             ReadableFiles::All => None,
         };

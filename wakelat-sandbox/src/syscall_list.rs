@@ -1,7 +1,7 @@
 //! The system calls of a measurement once everything is open, by what they are for.
 //!
-//! None of them opens a file for writing, connects (unless [`Sandbox::connects_to`] allows it), starts a program, maps
-//! memory as executable, or reaches another process.
+//! None of them opens a file for writing (unless [`Sandbox::writes_in`] allows it), connects (unless
+//! [`Sandbox::connects_to`] allows it), starts a program, maps memory as executable, or reaches another process.
 
 use anyhow::Result;
 use libc::{c_int, c_long};
@@ -66,7 +66,6 @@ pub fn allowed(sandbox: &Sandbox, own_pid: u32) -> Vec<AllowedCall> {
         AllowedCall::one_of(libc::SYS_ioctl, 1, ioctls.copied().map(as_request)),
         AllowedCall::one_of(libc::SYS_fcntl, 1, FCNTLS.map(as_argument)),
         AllowedCall::one_of(libc::SYS_prctl, 0, PRCTLS.map(as_argument)),
-        AllowedCall::without(libc::SYS_openat, 2, WRITING),
         AllowedCall::without(libc::SYS_mmap, 2, libc::PROT_EXEC),
         AllowedCall::without(libc::SYS_mprotect, 2, libc::PROT_EXEC),
         AllowedCall {
@@ -88,8 +87,14 @@ pub fn allowed(sandbox: &Sandbox, own_pid: u32) -> Vec<AllowedCall> {
         AllowedCall::one_of(libc::SYS_tkill, 0, [u64::from(own_pid)]),
         AllowedCall::one_of(libc::SYS_bpf, 0, BPF_COMMANDS.iter().chain(attach_commands).copied()),
     ]);
-    #[cfg(target_arch = "x86_64")]
-    calls.push(AllowedCall::without(libc::SYS_open, 1, WRITING));
+    if sandbox.writes_in.is_empty() {
+        calls.push(AllowedCall::without(libc::SYS_openat, 2, WRITING));
+        #[cfg(target_arch = "x86_64")]
+        calls.push(AllowedCall::without(libc::SYS_open, 1, WRITING));
+    } else {
+        // Landlock restricts the directories.
+        calls.extend(CHANGING_DIRECTORIES.iter().map(|number| AllowedCall::any(*number)));
+    }
     if sandbox.opens_perf_events {
         calls.push(AllowedCall::any(libc::SYS_perf_event_open));
     }
@@ -129,6 +134,20 @@ fn tcp_sockets() -> AllowedCall {
 
 /// Flags of open(2) that write to a file or create one.
 const WRITING: c_int = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND;
+
+/// Calls that create, rename and remove files.
+#[cfg(target_arch = "x86_64")]
+const CHANGING_DIRECTORIES: &[c_long] = &[
+    libc::SYS_openat,
+    libc::SYS_open,
+    libc::SYS_renameat2,
+    libc::SYS_renameat,
+    libc::SYS_rename,
+    libc::SYS_unlinkat,
+    libc::SYS_unlink,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const CHANGING_DIRECTORIES: &[c_long] = &[libc::SYS_openat, libc::SYS_renameat2, libc::SYS_unlinkat];
 
 /// The flag of clone(2) that makes it start a thread and not a process.
 const THREAD: u64 = libc::CLONE_THREAD as u64;
@@ -285,6 +304,7 @@ mod tests {
             accepts: true,
             connects_to: vec![1],
             signals: Some(7),
+            writes_in: vec!["/tmp".into()],
             ..Sandbox::EMPTY
         });
         let count = all.len();
@@ -312,6 +332,15 @@ mod tests {
         ] {
             assert!(!all.contains(&number), "{number}");
         }
+    }
+
+    #[test]
+    fn files_are_renamed_and_removed_only_where_the_view_writes_some() {
+        let all = numbers(&Sandbox { writes_in: vec!["/tmp".into()], ..Sandbox::EMPTY });
+        let of_view = [libc::SYS_unlinkat, libc::SYS_renameat2];
+        assert!(of_view.iter().all(|number| all.contains(number)));
+        let none = numbers(&Sandbox::EMPTY);
+        assert!(!of_view.iter().any(|number| none.contains(number)));
     }
 
     #[test]

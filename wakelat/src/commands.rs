@@ -1,8 +1,10 @@
 //! The commands, and the views with which they show their results.
 
 mod doctor;
+mod dump;
 mod events;
 mod export;
+mod flight_recorder;
 mod hist;
 mod hist_trigger;
 mod launch;
@@ -10,6 +12,7 @@ mod measurement;
 mod osnoise_tracers;
 mod print;
 mod record;
+mod record_view;
 mod serve;
 mod terminal_style;
 mod top;
@@ -21,6 +24,7 @@ mod why;
 mod why_counted;
 
 pub use doctor::doctor;
+pub use dump::dump;
 pub use events::events;
 pub use export::export;
 pub use hist::hist;

@@ -57,6 +57,10 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Why(config, why) => commands::why(config, why)?,
         Command::WhyCounted(config, groups) => commands::why_counted(config, *groups)?,
         Command::Record(config, record) => commands::record(config, record)?,
+        Command::Dump(request) => {
+            commands::dump(*request)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Command::Export(config, export) => commands::export(config, *export)?,
         Command::Serve(config) => commands::serve(config)?,
         Command::Verify(config) => return Ok(commands::verify(config)?.exit_code().into()),

@@ -169,7 +169,7 @@ fn crates_depend_on_each_other_in_one_direction() {
 
 #[test]
 fn data_flows_in_one_direction() {
-    let knows: [(&str, &[&str]); 22] = [
+    let knows: [(&str, &[&str]); 23] = [
         ("wakelat-core/src/wait.rs", &[]),
         ("wakelat-core/src/softirq.rs", &[]),
         ("wakelat-core/src/decode.rs", &["wait"]),
@@ -185,6 +185,7 @@ fn data_flows_in_one_direction() {
         ("wakelat-core/src/service/", &["aggregate", "report", "why"]),
         ("wakelat-core/src/recording/", &["aggregate", "report", "timeline", "wait"]),
         ("wakelat-core/src/perfetto/", &["aggregate", "recording", "render", "report", "timeline", "wait", "why"]),
+        ("wakelat-core/src/folded_waits.rs", &["aggregate", "render", "timeline", "why"]),
         ("wakelat-core/src/osnoise_tracers/render/", &["aggregate", "osnoise_tracers", "render", "softirq", "wait"]),
         ("wakelat-core/src/osnoise_tracers/", &["aggregate", "osnoise_tracers", "wait"]),
         ("wakelat-core/src/", &[]),
@@ -266,7 +267,11 @@ fn only_the_output_and_tracefs_are_written() {
         ];
         calls.iter().any(|call| source.code.contains(call))
     };
-    let written = ["wakelat/src/session/output.rs", "wakelat/src/commands/serve/listener.rs"];
+    let written = [
+        "wakelat/src/session/output.rs",
+        "wakelat/src/commands/serve/listener.rs",
+        "wakelat/src/commands/flight_recorder/",
+    ];
     assert_only_in("wakelat/src", &written, "writing", writes);
     assert_only_in("wakelat-kernel/src", &[], "writing", writes);
     assert_only_in("wakelat-sandbox/src", &[], "writing", writes);

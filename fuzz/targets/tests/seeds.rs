@@ -10,7 +10,7 @@ use wakelat_common::{
 };
 use wakelat_core::{
     recording::{
-        CollectedEvents, Header, RecordedNames, Recorder,
+        CollectedEvents, Encoder, Header, RecordedNames, Recorder,
         block::{self, BlockHead},
     },
     report::{LatencyFrom, Report},
@@ -95,7 +95,7 @@ fn with_lengths(records: &[Vec<u8>]) -> Vec<u8> {
 
 /// A recording of these records, as the target expects it: without its first bytes, heads of blocks and compression.
 fn recording_of(records: &[Vec<u8>]) -> Vec<u8> {
-    let (mut file, mut recorder, mut decoder) = (Vec::new(), Recorder::default(), Decoder::default());
+    let (mut file, mut recorder, mut decoder) = (Encoder::default(), Recorder::default(), Decoder::default());
     let collected = CollectedEvents { irq: true, ..CollectedEvents::default() };
     let header = Header { from: LatencyFrom::Waking, collected, has_warm_up: true, ..Header::default() };
     let names = RecordedNames::default();
@@ -109,7 +109,7 @@ fn recording_of(records: &[Vec<u8>]) -> Vec<u8> {
     recorder.end(&report, &mut file).expect("a frame");
 
     const BEFORE_BLOCKS: usize = 12;
-    let (mut rest, mut blocks) = (&file[BEFORE_BLOCKS..], Vec::new());
+    let (mut rest, mut blocks) = (&file.bytes()[BEFORE_BLOCKS..], Vec::new());
     while let Some((head, after)) = rest.split_first_chunk() {
         let head = BlockHead::parse(*head).expect("a head");
         let (body, after) = after.split_at(head.length as usize);

@@ -45,11 +45,26 @@ impl BlockHead {
 
 /// Appends the `number`th block of a file to `out`, with encoded `frames` of at most [`MAX_FRAME_BYTES`].
 pub fn append(number: u32, ends_segment: bool, frames: &[u8], out: &mut Vec<u8>) {
-    let body = compress_prepend_size(frames);
+    append_body(number, ends_segment, &compress_prepend_size(frames), out);
+}
+
+/// Appends `blocks`, which are whole, to `out` as the blocks from the `number`th on of another file. Returns the number
+/// after the last one.
+pub fn append_renumbered(mut number: u32, mut blocks: &[u8], out: &mut Vec<u8>) -> u32 {
+    while let Some((head, rest)) = blocks.split_first_chunk::<HEAD_BYTES>() {
+        let Some(head) = BlockHead::parse(*head) else { break };
+        let Some((body, after)) = rest.split_at_checked(head.length as usize) else { break };
+        append_body(number, head.ends_segment, body, out);
+        (number, blocks) = (number.wrapping_add(1), after);
+    }
+    number
+}
+
+fn append_body(number: u32, ends_segment: bool, body: &[u8], out: &mut Vec<u8>) {
     let length = body.len() as u32;
     out.extend(length.to_le_bytes());
     out.push(ends_segment.into());
-    out.extend(checksum(number, length, ends_segment, &body).to_le_bytes());
+    out.extend(checksum(number, length, ends_segment, body).to_le_bytes());
     out.extend(body);
 }
 

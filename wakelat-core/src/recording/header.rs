@@ -21,6 +21,8 @@ pub struct Header {
     pub boottime_offset_ns: i64,
     /// The labels that the user gave it.
     pub labels: BTreeMap<String, String>,
+    /// Why the last part of a run was written, if it is one: a sentence such as `a wait of 12 ms of nginx (TID 7)`.
+    pub trigger: Option<String>,
     /// The event that starts a wakeup's latency.
     pub from: LatencyFrom,
     /// The classes of waits that were measured.

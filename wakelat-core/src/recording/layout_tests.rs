@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt::Write as _};
 
 use wakelat_common::{Class, pending_wait::PrevState};
 
-use super::{CollectedEvents, Frame, Header, RecordedMachine};
+use super::{CollectedEvents, Frame, Header, RecordedMachine, RunBefore};
 use crate::{
     aggregate::distribution::Maximum,
     report::{
@@ -205,6 +205,7 @@ fn every_frame() -> Vec<Frame<'static>> {
             machine: machine.clone(),
             boottime_offset_ns: 5,
             labels: [("release".to_owned(), "42".to_owned())].into(),
+            trigger: Some("SIGUSR1".to_owned()),
             from,
             classes: Class::ALL.into(),
             threshold_ns: Some(6),
@@ -232,6 +233,8 @@ fn every_frame() -> Vec<Frame<'static>> {
             .map(|(from, mode)| Frame::End(Box::new(report(from, mode)))),
     );
     frames.push(Frame::Reading(Box::new(report(LatencyFrom::Queued, Mode::Samples))));
+    let run = RunBefore { report: report(LatencyFrom::Wakeup, Mode::Samples), last_seqs: [(0, 300), (1, 7)].into() };
+    frames.push(Frame::Start(Box::new(run)));
     frames
 }
 
@@ -255,6 +258,7 @@ fn kind(frame: &Frame<'_>) -> &'static str {
             EventKind::Stack(_) => "stack",
         },
         Frame::End(_) => "end",
+        Frame::Start(_) => "start",
         Frame::Reading(_) => "reading",
     }
 }

@@ -10,16 +10,20 @@
 //! early or is damaged, the reader returns the frames of all whole segments before that place, and the last reading as
 //! [`Frame::End`], with [`Coverage::missing_end`](crate::report::Coverage::missing_end): the figures and their coverage
 //! belong together, and cover the time until that reading. Frames of a segment are therefore returned only when all of it
-//! has been read.
+//! has been read. Each segment has the names that its events need.
 
 pub mod block;
+mod encode;
 mod error;
 mod header;
+mod last;
 mod read;
 mod recorded_names;
 mod window;
 mod write;
 
+#[cfg(test)]
+mod frame_tests;
 #[cfg(test)]
 mod layout_tests;
 #[cfg(test)]
@@ -27,7 +31,7 @@ mod name_tests;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -37,22 +41,33 @@ use crate::{
     wait::{Comm, Namespace},
 };
 
+pub use encode::Encoder;
 pub use error::RecordingError;
 pub use header::{CollectedEvents, Header, RecordedMachine};
+pub use last::{LastPart, LastSegments};
 pub use read::Recording;
 pub use recorded_names::RecordedNames;
 pub use window::{Exclusion, RecordedWindow, WindowOptions};
-pub use write::Recorder;
+pub use write::{FrameSink, Recorder};
 
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"wakelat\n";
 
 /// The version of the encoding: a file of another version is rejected, not guessed at.
-pub const FORMAT: u32 = 5;
+pub const FORMAT: u32 = 6;
 
 /// The longest frame, and the most that a block has of them: bytes, several times the longest path of a cgroup
 /// (`PATH_MAX`, include/uapi/linux/limits.h). A greater length is damage, and the reader allocates nothing for it.
 pub const MAX_FRAME_BYTES: u32 = 1 << 16;
+
+/// The part of a run before a recording of its last part.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct RunBefore {
+    /// The report of the run until the recording begins.
+    pub report: Report,
+    /// The number of the last event of each CPU before: the reader gets events with numbers from 1 on.
+    pub last_seqs: BTreeMap<u32, u32>,
+}
 
 /// One frame of a recording.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -94,6 +109,8 @@ pub enum Frame<'a> {
     WarmedUp,
     /// An event, in the order of recording.
     Event(Cow<'a, Event>),
+    /// The recording is the last part of a longer run, whose report until here this is. Before the first event.
+    Start(Box<RunBefore>),
     /// The report of the run so far, without the waits that are only in the ring buffer yet. Ends a segment.
     Reading(Box<Report>),
     /// The report of the whole run: what was counted and what was not. Ends the last segment.

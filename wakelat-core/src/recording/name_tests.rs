@@ -41,7 +41,7 @@ fn known_after_each_wait(
     reused: &Reused,
     owners: &[(Option<Namespace>, &[SwitchEvent])],
 ) -> Vec<(Option<Namespace>, Option<Comm>)> {
-    let (mut recorder, mut file) = (Recorder::default(), Vec::new());
+    let (mut recorder, mut file) = (Recorder::default(), Encoder::default());
     recorder.begin(header(), &mut file).unwrap();
     for (namespace, switches) in owners {
         reused.0.set(*namespace);
@@ -52,7 +52,7 @@ fn known_after_each_wait(
     }
     recorder.end(&testing::report(Vec::new()), &mut file).unwrap();
     let (mut recording, mut names, mut known) =
-        (Recording::open(&file[..]).unwrap(), RecordedNames::default(), Vec::new());
+        (Recording::open(file.bytes()).unwrap(), RecordedNames::default(), Vec::new());
     while let Some(frame) = recording.frame().unwrap() {
         names.learn(&frame);
         if let Frame::Event(event) = frame

@@ -1,7 +1,7 @@
 //! Reads recordings.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     io::{ErrorKind, Read},
 };
 
@@ -26,6 +26,8 @@ pub struct Recording<R> {
     segment: VecDeque<(u64, Vec<u8>)>,
     current: CurrentBlock,
     ended: bool,
+    /// The number of the last event of each CPU before the recording.
+    seqs_before: BTreeMap<u32, u32>,
     /// The report at the end of the last whole segment.
     reading: Option<Box<Report>>,
     /// A missing end is an error.
@@ -56,6 +58,7 @@ impl<R: Read> Recording<R> {
             segment: VecDeque::new(),
             current: CurrentBlock::default(),
             ended: false,
+            seqs_before: BTreeMap::new(),
             reading: None,
             is_strict: false,
             header: Box::default(),
@@ -115,11 +118,17 @@ impl<R: Read> Recording<R> {
     fn decode(&mut self) -> Result<Frame<'static>, RecordingError> {
         let CurrentBlock { at, frames, decoded } = &mut self.current;
         let rest = &frames[*decoded..];
-        let Ok((frame, after)) = postcard::take_from_bytes(rest) else {
+        let Ok((mut frame, after)) = postcard::take_from_bytes(rest) else {
             return Err(RecordingError::Damaged { at: *at });
         };
         *decoded += rest.len() - after.len();
-        match &frame {
+        match &mut frame {
+            Frame::Start(before) => self.seqs_before = std::mem::take(&mut before.last_seqs),
+            Frame::Event(event) => {
+                if let Some(before) = self.seqs_before.get(&event.cpu) {
+                    event.to_mut().seq = event.seq.wrapping_sub(*before);
+                }
+            }
             Frame::Reading(report) => self.reading = Some(report.clone()),
             Frame::End(_) => self.end()?,
             _ => {}

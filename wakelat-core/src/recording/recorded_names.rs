@@ -34,7 +34,12 @@ impl RecordedNames {
                         .for_each(|task| _ = self.tasks.insert(task.tid, task.comm));
                 }
             }
-            Frame::Header(_) | Frame::UnixOffset(_) | Frame::WarmedUp | Frame::Reading(_) | Frame::End(_) => {}
+            Frame::Header(_)
+            | Frame::UnixOffset(_)
+            | Frame::WarmedUp
+            | Frame::Start(_)
+            | Frame::Reading(_)
+            | Frame::End(_) => {}
         }
     }
 }

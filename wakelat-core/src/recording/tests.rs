@@ -32,7 +32,7 @@ fn report_of(events: &[Event]) -> Report {
 
 /// A recording with a reading after each `interval` events.
 fn recorded_with_readings(events: &[Event], interval: usize) -> Vec<u8> {
-    let mut file = Vec::new();
+    let mut file = Encoder::default();
     let mut recorder = Recorder::default();
     recorder.begin(header(), &mut file).unwrap();
     for (n, event) in (1..).zip(events) {
@@ -42,7 +42,7 @@ fn recorded_with_readings(events: &[Event], interval: usize) -> Vec<u8> {
         }
     }
     recorder.end(&report_of(events), &mut file).unwrap();
-    file
+    file.bytes().to_vec()
 }
 
 fn recorded(events: &[Event]) -> Vec<u8> {
@@ -247,14 +247,14 @@ fn bytes_between_the_frames_of_a_block_are_damage() {
 #[test]
 fn a_long_warm_up_takes_no_memory_of_the_reader() {
     let events = &stories()["one_hog"].events;
-    let (mut file, mut recorder) = (Vec::new(), Recorder::default());
+    let (mut file, mut recorder) = (Encoder::default(), Recorder::default());
     recorder.begin(Header { has_warm_up: true, ..header() }, &mut file).unwrap();
     for event in std::iter::repeat_n(events, 2_000).flatten() {
         recorder.event(event, &TestNames, &mut file).unwrap();
     }
     recorder.warmed_up(&mut file).unwrap();
     recorder.end(&report_of(events), &mut file).unwrap();
-    let blocks = blocks(&file);
+    let blocks = blocks(file.bytes());
     assert!(blocks.len() > 10, "{}", blocks.len());
     assert!(blocks.iter().all(|block| BlockHead::parse(*block.first_chunk().unwrap()).unwrap().ends_segment));
 }
@@ -314,10 +314,10 @@ fn a_frame_that_no_reader_accepts_is_not_written() {
             Some("a".repeat(MAX_FRAME_BYTES as usize))
         }
     }
-    let (mut recorder, mut file) = (Recorder::default(), Vec::new());
+    let (mut recorder, mut file) = (Recorder::default(), Encoder::default());
     let refused = recorder.event(&event, &Long, &mut file).unwrap_err();
     assert!(refused.to_string().contains("the limit is 65536"), "{refused}");
-    assert!(file.is_empty() && recorder.frames.is_empty());
+    assert!(file.frames.is_empty() && file.bytes() == Encoder::default().bytes());
 }
 
 #[test]
@@ -326,9 +326,9 @@ fn the_terms_of_switch_ins_are_those_of_the_report() {
     let mut report = report(&summary(events, LatencyFrom::Queued, &[]));
     let terms = SwitchInTerms { seen: 7, measured: 5, unknown_start: 2, still_waiting: Some(1), ..Default::default() };
     report.coverage.switch_ins = Some(terms);
-    let (mut file, mut recorder) = (Vec::new(), Recorder::default());
+    let (mut file, mut recorder) = (Encoder::default(), Recorder::default());
     recorder.begin(header(), &mut file).unwrap();
     recorder.end(&report, &mut file).unwrap();
-    let (_, _, end) = replayed(&file);
+    let (_, _, end) = replayed(file.bytes());
     assert_eq!(end.unwrap().coverage.switch_ins, Some(terms));
 }

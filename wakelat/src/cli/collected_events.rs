@@ -19,6 +19,10 @@ pub(super) struct CollectFlags {
     collect: Vec<CollectChoice>,
 }
 
+/// What is collected by default.
+pub(super) const DEFAULT: CollectedEvents =
+    CollectedEvents { irq: true, idle: true, throttling: true, workqueue: false, fork: true };
+
 /// A cause to separate from the run time of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CollectChoice {

@@ -3,7 +3,10 @@
 use clap::{Args, ValueEnum};
 
 use super::{CliError, CommonFlags, InputFlags, with_input};
-use crate::config::{Config, ExportConfig, ExportFormat, check_recording_output};
+use crate::config::{
+    Command, ConfigError, ExportConfig, ExportFormat, OutputFormat, READING_INTERVAL_NS, TraceRows,
+    check_recording_output, duration,
+};
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
@@ -11,16 +14,22 @@ Examples:
   wakelat export -i file.wakelat --to perfetto -o file.pftrace     open it in https://ui.perfetto.dev
   wakelat export -i file.wakelat --to perfetto --threshold 1ms -o file.pftrace
                                                                    slices only for waits of 1 ms or more
-
-For CSV and JSON, use `trace --csv` and `trace --all --json` with `-i`.";
+  wakelat export -i file.wakelat --to csv -o waits.csv             a row per wait, with its components
+  wakelat export -i file.wakelat --to hdr -o waits.hlog            a histogram per second, for HdrHistogram
+  wakelat export -i file.wakelat --to folded -o - | flamegraph.pl > waits.svg
+";
 
 /// Convert a recording for another tool
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ExportFlags {
-    /// The format: perfetto (switches, wakeups and interrupts, and the components of each wait as slices)
+    /// The format: perfetto (every event, waits as slices), csv or json (each wait with its components), folded (stacks of cgroup, task, component and culprit), hdr (HdrHistogram's interval log)
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     to: ExportChoice,
+
+    /// Length of an interval of `--to hdr` [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = duration::seconds, allow_hyphen_values = true)]
+    interval: Option<u64>,
 
     #[command(flatten)]
     input: InputFlags,
@@ -33,6 +42,14 @@ pub(super) struct ExportFlags {
 pub enum ExportChoice {
     /// A trace for Perfetto
     Perfetto,
+    /// A row per wait
+    Csv,
+    /// A document per wait
+    Json,
+    /// Folded stacks
+    Folded,
+    /// A log of HdrHistogram
+    Hdr,
 }
 
 /// Changes the common flags: all waits, a required input and output, and no flags of a measurement or of other formats.
@@ -40,7 +57,9 @@ pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
     let command = with_input(super::why::with_all_waits(command))
         .mut_arg("input", |arg| arg.required(true).help("Read this recording of `wakelat record`; - is standard input"))
         .mut_arg("output", |arg| arg.required(true))
-        .mut_arg("threshold", |arg| arg.help("Slices only for waits of at least this length [default: all waits]"));
+        .mut_arg("threshold", |arg| {
+            arg.help("Only waits of at least this length; with perfetto, slices only for these [default: all waits]")
+        });
     let ids: Vec<_> = command.get_arguments().map(|arg| arg.get_id().clone()).collect();
     let is_hidden = |id: &str| {
         super::input::OF_MEASUREMENT.contains(&id) || ["json", "csv", "timestamps", "ascii", "color"].contains(&id)
@@ -51,17 +70,41 @@ pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
 }
 
 impl ExportFlags {
-    pub(super) fn config(
+    pub(super) fn command(
         self,
         given: impl Fn(&str) -> bool,
         machine: impl FnOnce() -> Result<Machine, CliError>,
-    ) -> Result<(Config, ExportConfig), CliError> {
+    ) -> Result<Command, CliError> {
+        if self.interval.is_some() && self.to != ExportChoice::Hdr {
+            return Err(ConfigError::usage("--interval", "only applies to `--to hdr`; leave it out").into());
+        }
         let (mut config, _) = self.input.config(&self.common, given, machine)?;
-        check_recording_output(&config.output, "export")?;
-        let ExportChoice::Perfetto = self.to;
-        // Shorter waits are a part of the trace, too, only without slices.
-        let threshold = config.threshold.take();
-        let threshold_ns = threshold.map_or(0, |threshold| threshold.threshold_ns);
-        Ok((config, ExportConfig { format: ExportFormat::Perfetto, threshold_ns }))
+        if config.output.format != OutputFormat::Human {
+            let flag = if self.common.output.json { "--json" } else { "--csv" };
+            return Err(ConfigError::usage(flag, "`--to` determines the format; leave it out").into());
+        }
+        let format = match self.to {
+            ExportChoice::Perfetto => {
+                check_recording_output(&config.output, "export")?;
+                ExportFormat::Perfetto
+            }
+            ExportChoice::Folded => ExportFormat::Folded,
+            ExportChoice::Hdr => {
+                config.set_intervals(Some(self.interval.unwrap_or(READING_INTERVAL_NS)), None)?;
+                ExportFormat::IntervalLog
+            }
+            ExportChoice::Csv | ExportChoice::Json => {
+                let is_csv = self.to == ExportChoice::Csv;
+                config.output.format = if is_csv { OutputFormat::Csv } else { OutputFormat::Json };
+                config.set_breakdown()?;
+                return Ok(Command::Trace(config, TraceRows::Breakdowns));
+            }
+        };
+        let threshold_ns = match format {
+            // Shorter waits are a part of the trace, too, only without slices.
+            ExportFormat::Perfetto => config.threshold.take().map_or(0, |threshold| threshold.threshold_ns),
+            _ => 0,
+        };
+        Ok(Command::Export(config, ExportConfig { format, threshold_ns }))
     }
 }

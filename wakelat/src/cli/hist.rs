@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{CliError, CommonFlags, GroupingFlags, InputFlags};
+use super::{CliError, CommonFlags, GroupingFlags, RecordingFlags};
 use crate::config::{Config, duration, number};
 use wakelat_kernel::Machine;
 
@@ -28,7 +28,7 @@ pub(super) struct HistFlags {
     count: Option<u64>,
 
     #[command(flatten)]
-    input: InputFlags,
+    recording: RecordingFlags,
     #[command(flatten)]
     grouping: GroupingFlags,
     #[command(flatten)]
@@ -41,7 +41,7 @@ impl HistFlags {
         given: impl Fn(&str) -> bool,
         machine: impl FnOnce() -> Result<Machine, CliError>,
     ) -> Result<Config, CliError> {
-        let (mut config, machine) = self.input.config(&self.common, given, machine)?;
+        let (mut config, machine) = self.recording.config(&self.common, None, given, machine)?;
         config.set_intervals(self.interval, self.count)?;
         config.set_grouping(self.grouping.config(&[])?, machine.as_ref())?;
         Ok(config)

@@ -1,11 +1,15 @@
-//! A recording instead of a measurement.
+//! A recording instead of a measurement, or of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Id};
 
-use super::{CliError, CommonFlags};
-use crate::config::{Config, ConfigError, RecordedInput};
+use super::{
+    ClassName, CliError, CommonFlags, FromEvent,
+    collected_events::{CollectFlags, DEFAULT},
+    why::adjust_from,
+};
+use crate::config::{Config, OutputConfig, RecordConfig, RecordedInput, RecordedMeasurement, label, labels};
 use wakelat_kernel::Machine;
 
 /// A recording instead of a measurement.
@@ -19,6 +23,23 @@ pub struct InputFlags {
     /// Refuse a recording whose end is missing
     #[arg(long, requires = "input")]
     pub strict: bool,
+}
+
+/// A recording instead of a measurement, or of it.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Recording")]
+pub struct RecordingFlags {
+    /// The recording that is read.
+    #[command(flatten)]
+    pub input: InputFlags,
+
+    /// Show what is measured, and also record it for other views
+    #[arg(long, value_name = "FILE", conflicts_with = "input")]
+    pub record: Option<PathBuf>,
+
+    /// Label the recording, such as release=42; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = label, requires = "record")]
+    pub label: Vec<(String, String)>,
 }
 
 /// The flags of a measurement: a recording determines them, or does not need them.
@@ -43,11 +64,52 @@ pub(super) const OF_MEASUREMENT: [&str; 18] = [
     "warm_up",
 ];
 
-/// Makes `--input` conflict with the flags of a measurement.
+/// The flags of a measurement that is not recorded: it has samples of all tasks, without stacks.
+const UNRECORDED: [&str; 4] = ["folded", "max_overhead", "mode", "stacks"];
+
+/// Makes `--input` conflict with the flags of a measurement, and `--record` with those of one that is not recorded.
 pub(super) fn with_input(command: clap::Command) -> clap::Command {
     let ids: Vec<Id> = command.get_arguments().map(|arg| arg.get_id().clone()).collect();
-    let conflicts: Vec<Id> = ids.into_iter().filter(|id| OF_MEASUREMENT.contains(&id.as_str())).collect();
-    command.mut_arg("input", |arg| arg.conflicts_with_all(conflicts))
+    let of = |flags: &[&str]| ids.iter().filter(|id| flags.contains(&id.as_str())).cloned().collect::<Vec<Id>>();
+    let command = command.mut_arg("input", |arg| arg.conflicts_with_all(of(&OF_MEASUREMENT)));
+    if ids.iter().any(|id| id == "record") {
+        command.mut_arg("record", |arg| arg.conflicts_with_all(of(&UNRECORDED)))
+    } else {
+        command
+    }
+}
+
+impl RecordingFlags {
+    /// The common configuration, and the machine if it is measured without a recording. `given`: as of
+    /// [`InputFlags::config`]. `collect`: what is recorded besides switches.
+    pub(super) fn config(
+        &self,
+        common: &CommonFlags,
+        collect: Option<&CollectFlags>,
+        given: impl Fn(&str) -> bool,
+        machine: impl FnOnce() -> Result<Machine, CliError>,
+    ) -> Result<(Config, Option<Machine>), CliError> {
+        let Some(path) = &self.record else { return self.input.config(common, given, machine) };
+        let output = common.output.config()?;
+        output.check_beside("--record", path)?;
+        let mut all = common.clone();
+        // As `record` does, unless it is requested otherwise.
+        if !given("class") {
+            all.filter.class = vec![ClassName::Wakeup, ClassName::New, ClassName::Preempted];
+        }
+        if !given("from") {
+            all.filter.from = FromEvent::Waking;
+        }
+        adjust_from(&mut all.filter);
+        let mut measured = all.config(&machine()?)?;
+        measured.output = OutputConfig { path: Some(path.clone()), quiet: output.quiet, ..OutputConfig::default() };
+        measured.set_recorded()?;
+        let collected = collect.map_or(DEFAULT, CollectFlags::collect);
+        let record = RecordConfig { collected, labels: labels(&self.label)?, flight_recorder: None };
+        let measured = RecordedMeasurement { config: measured, record };
+        let input = self.input.recorded(path, common, given, Some(measured));
+        Ok((common.recorded_config(input, output)?, None))
+    }
 }
 
 impl InputFlags {
@@ -63,20 +125,26 @@ impl InputFlags {
             let machine = machine()?;
             return Ok((common.config(&machine)?, Some(machine)));
         };
-        let input = RecordedInput {
-            path: path.clone(),
+        let output = common.output.config()?;
+        output.check_input("--input", path)?;
+        let input = self.recorded(path, common, given, None);
+        Ok((common.recorded_config(input, output)?, None))
+    }
+
+    fn recorded(
+        &self,
+        path: &Path,
+        common: &CommonFlags,
+        given: impl Fn(&str) -> bool,
+        measured: Option<RecordedMeasurement>,
+    ) -> RecordedInput {
+        RecordedInput {
+            path: path.to_owned(),
+            measured: measured.map(Box::new),
             is_strict: self.strict,
             cgroups: common.filter.cgroup.iter().map(|path| RecordedInput::cgroup(path)).collect(),
             has_given_classes: given("class"),
             has_given_from: given("from"),
-        };
-        Ok((recorded(common, input)?, None))
+        }
     }
-}
-
-/// The configuration of a view of a recording.
-fn recorded(common: &CommonFlags, input: RecordedInput) -> Result<Config, ConfigError> {
-    let output = common.output.config()?;
-    output.check_input("--input", &input.path)?;
-    common.recorded_config(input, output)
 }

@@ -4,10 +4,12 @@
 mod collected_events;
 mod common;
 mod doctor;
+mod dump;
 mod error;
 mod events;
 mod export;
 mod filter;
+mod flight_recorder;
 mod grouping;
 mod hist;
 mod hist_trigger;
@@ -43,7 +45,7 @@ use wakelat_kernel::Machine;
 use common::CommonFlags;
 use filter::{ClassName, FilterFlags, FromEvent, TaskFlags};
 use grouping::GroupingFlags;
-use input::{InputFlags, with_input};
+use input::{InputFlags, RecordingFlags, with_input};
 use output::{OutputFlags, RenderFlags};
 use resources::ResourceFlags;
 use threshold::ThresholdFlags;
@@ -94,6 +96,7 @@ enum Verb {
     Trace(trace::TraceFlags),
     Why(why::WhyFlags),
     Record(record::RecordFlags),
+    Dump(dump::DumpFlags),
     Export(export::ExportFlags),
     Serve(serve::ServeFlags),
     Verify(verify::VerifyFlags),
@@ -173,10 +176,8 @@ fn parse_on(
             let (config, record) = flags.config(&machine()?)?;
             Command::Record(config, record)
         }
-        Verb::Export(flags) => {
-            let (config, export) = flags.config(given, || Ok(machine()?))?;
-            Command::Export(config, export)
-        }
+        Verb::Dump(flags) => Command::Dump(flags.into()),
+        Verb::Export(flags) => flags.command(given, || Ok(machine()?))?,
         Verb::Serve(flags) => Command::Serve(Box::new(flags.config(&machine()?)?)),
         Verb::Verify(flags) => Command::Verify(flags.config(&machine()?)?),
         Verb::Timerlat(flags) => Command::Timerlat(Box::new(flags.config(machine)?)),

@@ -5,6 +5,7 @@ use clap::Args;
 use super::{
     CommonFlags,
     collected_events::CollectFlags,
+    flight_recorder::FlightRecorderFlags,
     why::{adjust_from, with_all_waits},
 };
 use crate::config::{Config, ConfigError, RecordConfig, label, labels};
@@ -16,6 +17,8 @@ Examples:
   wakelat why -i file.wakelat                  explain the waits in it
   wakelat top -i file.wakelat                  show the tasks that waited
   wakelat why -i file.wakelat --by cgroup      the same, grouped by cgroup
+  wakelat record --last 30s --threshold 50ms -o incident.wakelat
+                                               keep 30 s, and write them after a wait of 50 ms
   ssh HOST wakelat record -d 10s -o - | wakelat why -i -   record there, explain here";
 
 /// Record scheduling events to a file; hist, top, trace and why show it with -i, on any machine
@@ -28,6 +31,9 @@ pub(super) struct RecordFlags {
     /// Label the recording, such as release=42; repeatable
     #[arg(short = 'M', long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Output")]
     label: Vec<(String, String)>,
+
+    #[command(flatten)]
+    flight_recorder: FlightRecorderFlags,
 
     #[command(flatten)]
     common: CommonFlags,
@@ -45,6 +51,12 @@ impl RecordFlags {
         adjust_from(&mut self.common.filter);
         let mut config = self.common.config(machine)?;
         config.set_recorded()?;
-        Ok((config, RecordConfig { collected: self.collect.collect(), labels: labels(&self.label)? }))
+        let collected = self.collect.collect();
+        let threshold_ns = config.threshold.as_ref().map(|threshold| threshold.threshold_ns);
+        let flight_recorder = self.flight_recorder.config(threshold_ns)?;
+        if flight_recorder.is_some() {
+            config.set_flight_recorder()?;
+        }
+        Ok((config, RecordConfig { collected, labels: labels(&self.label)?, flight_recorder }))
     }
 }

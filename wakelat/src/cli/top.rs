@@ -5,7 +5,7 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser},
 };
 
-use super::{CliError, CommonFlags, GroupingFlags, InputFlags};
+use super::{CliError, CommonFlags, GroupingFlags, RecordingFlags};
 use crate::config::{Config, TableConfig, duration, number};
 use wakelat_core::{aggregate::key::Key, render::top_table::Sort};
 use wakelat_kernel::Machine;
@@ -46,7 +46,7 @@ pub(super) struct TopFlags {
     last: bool,
 
     #[command(flatten)]
-    input: InputFlags,
+    recording: RecordingFlags,
     #[command(flatten)]
     grouping: GroupingFlags,
     #[command(flatten)]
@@ -74,9 +74,10 @@ impl TopFlags {
         given: impl Fn(&str) -> bool,
         machine: impl FnOnce() -> Result<Machine, CliError>,
     ) -> Result<Config, CliError> {
-        let (mut config, machine) = self.input.config(&self.common, &given, machine)?;
-        // A recording has one table, unless an interval is requested.
-        let has_interval = machine.is_some() || given("interval");
+        let (mut config, machine) = self.recording.config(&self.common, None, &given, machine)?;
+        // A recording has one table, unless an interval is requested; one that is being made is also shown live.
+        let is_live = machine.is_some() || config.measured().is_some() && config.output.is_terminal();
+        let has_interval = is_live || given("interval");
         config.set_intervals(has_interval.then_some(self.interval), None)?;
         config.set_grouping(self.grouping.config(&[Key::Tid, Key::Comm])?, machine.as_ref())?;
         Ok(config)

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{CliError, CommonFlags, InputFlags};
+use super::{CliError, CommonFlags, RecordingFlags};
 use crate::config::{Config, ConfigError, CpuMap, TraceAllConfig, TraceRows};
 use wakelat_core::timeline::timehist::SchedLineOptions;
 use wakelat_kernel::Machine;
@@ -29,7 +29,7 @@ pub(super) struct TraceFlags {
     #[command(flatten)]
     all: TraceAllFlags,
     #[command(flatten)]
-    input: InputFlags,
+    recording: RecordingFlags,
     #[command(flatten)]
     common: CommonFlags,
 }
@@ -66,7 +66,7 @@ impl TraceFlags {
         if let (false, Some((flag, _))) = (all.all, of_all.iter().find(|(_, given)| *given)) {
             return Err(ConfigError::usage(flag, "only applies to `--all`; add it").into());
         }
-        let (mut config, machine) = self.input.config(&self.common, given, machine)?;
+        let (mut config, machine) = self.recording.config(&self.common, None, given, machine)?;
         if !all.all {
             if self.breakdown {
                 config.set_breakdown()?;

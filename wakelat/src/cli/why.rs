@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{
-    ClassName, CliError, CommonFlags, FilterFlags, FromEvent, GroupingFlags, InputFlags,
+    ClassName, CliError, CommonFlags, FilterFlags, FromEvent, GroupingFlags, RecordingFlags,
     collected_events::CollectFlags, grouping::ModeChoice, stacks::StacksFlags,
 };
 use crate::config::{Command, WhyConfig, number};
@@ -40,7 +40,7 @@ pub(super) struct WhyFlags {
     stacks: StacksFlags,
 
     #[command(flatten)]
-    input: InputFlags,
+    recording: RecordingFlags,
     #[command(flatten)]
     grouping: GroupingFlags,
     #[command(flatten)]
@@ -115,7 +115,7 @@ impl WhyFlags {
             )));
         }
         adjust_from(&mut self.common.filter);
-        let (mut config, machine) = self.input.config(&self.common, given, machine)?;
+        let (mut config, machine) = self.recording.config(&self.common, Some(&self.collect), given, machine)?;
         config.set_why(self.grouping.config(&[])?, machine.as_ref())?;
         if stacks.waker {
             config.check_sees_wakeups("--stacks=waker", "the stacks of wakers")?;

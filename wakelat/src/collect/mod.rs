@@ -32,7 +32,7 @@ use aya::{
 };
 use aya_log::EbpfLogger;
 use wakelat_common::{Classes, Counters, filter::Filter, timeline::CpuState};
-use wakelat_core::{report::SwitchInTerms, why::counted::CauseGroups};
+use wakelat_core::{recording::CollectedEvents, report::SwitchInTerms, why::counted::CauseGroups};
 
 pub use self::{
     groups::GroupSettings, histograms::AggregatedWaits, program_run_budget::RunCounts, program_runs::ProgramRunTotals,
@@ -130,6 +130,20 @@ impl TimelineSettings {
         stacks: 0,
         filter_results: false,
     };
+
+    /// What is needed to explain waits, with the causes in `collected`.
+    pub fn of(collected: CollectedEvents) -> Self {
+        let CollectedEvents { irq, idle, throttling, workqueue, fork } = collected;
+        Self {
+            interrupts: irq,
+            idle,
+            clocks: throttling,
+            work_items: workqueue,
+            forks: fork,
+            cgroups: true,
+            ..Self::OF_WAITS
+        }
+    }
 }
 
 /// The tasks to measure: a filter, and the IDs that have maps of their own.

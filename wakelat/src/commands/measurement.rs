@@ -4,6 +4,7 @@ use std::io::BufRead;
 
 use anyhow::{Context as _, Result};
 
+use super::record_view;
 use crate::{
     config::{Config, OutputConfig, Resources},
     session::{self, Environment, StopReason, View, open_input, replay},
@@ -19,6 +20,8 @@ use wakelat_kernel::{Features, privilege};
 pub enum Source {
     /// The machine, ready to measure.
     Live(Environment),
+    /// The machine, and the header of the recording that is made of the measurement.
+    LiveRecorded(Environment, Box<Header>),
     /// A recording, whose header has been read.
     Recorded(Box<Recording<Box<dyn BufRead>>>),
 }
@@ -31,6 +34,12 @@ impl Source {
     /// Errors of [`prepare`]; if the recording cannot be read, or does not have what `config` requests.
     pub fn open(config: &Config) -> Result<(Self, Config)> {
         let Some(input) = &config.input else { return Ok((Self::Live(prepare(config)?), config.clone())) };
+        if let Some(measured) = &input.measured {
+            let environment = prepare(&measured.config)?;
+            let header = record_view::header(&measured.config, &measured.record);
+            let config = replay::config_of(&header, config, input)?;
+            return Ok((Self::LiveRecorded(environment, Box::new(header)), config));
+        }
         let unreadable = || replay::unreadable(input);
         let opened = open_input::open(&input.path).with_context(unreadable)?;
         let recording = Recording::open(opened).with_context(unreadable)?.strict(input.is_strict);
@@ -41,10 +50,16 @@ impl Source {
         Ok((Self::Recorded(Box::new(recording)), config))
     }
 
-    /// The header of the recording, if it is one.
+    /// Whether the waits are measured now.
+    pub fn is_live(&self) -> bool {
+        !matches!(self, Self::Recorded(_))
+    }
+
+    /// The header of the recording, if it is one or makes one.
     pub fn header(&self) -> Option<&Header> {
         match self {
             Self::Live(_) => None,
+            Self::LiveRecorded(_, header) => Some(header),
             Self::Recorded(recording) => Some(recording.header()),
         }
     }
@@ -52,10 +67,15 @@ impl Source {
     /// Passes the waits to `view`, as `config`, which [`Self::open`] returned, requests.
     ///
     /// # Errors
-    /// Errors of [`session::run`] and [`replay::replay`].
+    /// Errors of [`session::run`], [`record_view::record_and_show`] and [`replay::replay`].
     pub fn show(self, config: &Config, view: &mut dyn View) -> Result<StopReason> {
         match self {
             Self::Live(environment) => session::run(config, &environment, view),
+            Self::LiveRecorded(environment, header) => {
+                let input = config.input.as_ref().context("no recording is made")?;
+                let measured = input.measured.as_ref().context("no recording is made")?;
+                record_view::record_and_show((&environment, measured, *header), (config, input), view)
+            }
             Self::Recorded(recording) => replay::replay(*recording, config, view),
         }
     }
@@ -65,7 +85,13 @@ impl Source {
 fn recorded_by(header: &Header) -> Vec<String> {
     let command = header.command_line.join(" ");
     let labels = header.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
-    let lines = [("recorded on", header.machine.to_string()), ("recorded with", command), ("labels:", labels)];
+    let trigger = header.trigger.clone().unwrap_or_default();
+    let lines = [
+        ("recorded on", header.machine.to_string()),
+        ("recorded with", command),
+        ("labels:", labels),
+        ("written because of", trigger),
+    ];
     let lines = lines.into_iter().filter(|(_, text)| !text.is_empty());
     // A recording may come from anywhere: its text must not control the terminal.
     lines.map(|(what, text)| format!("{what} {}", text.escape_debug())).collect()

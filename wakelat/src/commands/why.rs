@@ -12,7 +12,7 @@ use crate::{
 };
 use wakelat_core::{
     aggregate::key::Names,
-    recording::{CollectedEvents, Header},
+    recording::Header,
     render::{OutputFormat, Style},
     report::Report,
     timeline::{event::Event, stack_event::Role},
@@ -61,7 +61,7 @@ fn view(config: &Config, why: &WhyConfig, roles: &[Role], header: Option<&Header
     WhyView {
         timeline: TimelineSettings {
             stacks: roles.iter().fold(0, |roles, role| roles | role.bit()),
-            ..timeline(collected)
+            ..TimelineSettings::of(collected)
         },
         builder: why::SummaryBuilder::new(options),
         names: why::NameCache::default(),
@@ -69,20 +69,6 @@ fn view(config: &Config, why: &WhyConfig, roles: &[Role], header: Option<&Header
         json: config.output.format == OutputFormat::Json,
         details: why.details,
         style,
-    }
-}
-
-/// The events to record for `collected`.
-pub(super) fn timeline(collected: CollectedEvents) -> TimelineSettings {
-    let CollectedEvents { irq, idle, throttling, workqueue, fork } = collected;
-    TimelineSettings {
-        interrupts: irq,
-        idle,
-        clocks: throttling,
-        work_items: workqueue,
-        forks: fork,
-        cgroups: true,
-        ..TimelineSettings::OF_WAITS
     }
 }
 

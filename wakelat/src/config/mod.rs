@@ -8,9 +8,11 @@ pub mod size;
 
 mod aggregation_mode;
 mod classic_tracepoints;
+mod dump;
 mod error;
 mod events;
 mod filter;
+mod flight_recorder;
 mod grouping;
 mod hist_trigger;
 mod http_url;
@@ -45,9 +47,11 @@ use wakelat_core::{
 };
 use wakelat_kernel::Machine;
 
+pub use dump::DumpConfig;
 pub use error::ConfigError;
 pub use events::EventsConfig;
 pub use filter::FilterConfig;
+pub use flight_recorder::FlightRecorderConfig;
 pub use grouping::GroupingConfig;
 pub use hist_trigger::{HistTriggerAction, HistTriggerConfig, HistogramSource, PrintConfig};
 pub use injected_error::InjectedError;
@@ -56,7 +60,9 @@ pub use launch::LaunchConfig;
 pub use osnoise_tracers::{SourceChoice, TracerConfig, UserThreadConfig, priority};
 pub use otlp::{OtlpConfig, OtlpEndpoint, interval as otlp_interval};
 pub use output::{Colour, OutputConfig};
-pub use recording::{ExportConfig, ExportFormat, READING_INTERVAL_NS, RecordConfig, RecordedInput, label};
+pub use recording::{
+    ExportConfig, ExportFormat, READING_INTERVAL_NS, RecordConfig, RecordedInput, RecordedMeasurement, label,
+};
 pub(crate) use recording::{check_recording_output, labels};
 pub use resources::Resources;
 pub use serve::{ListenAddress, ServeConfig, ServeFile, ServeOverrides};
@@ -84,6 +90,8 @@ pub enum Command {
     WhyCounted(Config, CauseGroups),
     /// All events, written to a file.
     Record(Config, RecordConfig),
+    /// A request to a flight recorder.
+    Dump(DumpConfig),
     /// A recording, converted for another tool.
     Export(Config, ExportConfig),
     /// The same window measured by BPF and by hist triggers, compared.
@@ -171,7 +179,17 @@ impl Config {
     /// # Errors
     /// If the intervals are too short to be of use, or too long in total.
     pub(crate) fn set_intervals(&mut self, interval_ns: Option<u64>, count: Option<u64>) -> Result<(), ConfigError> {
-        self.window.set_intervals(interval_ns, count)
+        self.window.set_intervals(interval_ns, count)?;
+        if let (Some(measured), Some(interval_ns), Some(count)) = (self.measured(), interval_ns, count) {
+            let duration_ns = &mut measured.config.window.duration_ns;
+            *duration_ns = Some(duration_ns.unwrap_or(u64::MAX).min(interval_ns.saturating_mul(count)));
+        }
+        Ok(())
+    }
+
+    /// The measurement that is recorded and shown at once, if it is one.
+    pub(crate) fn measured(&mut self) -> Option<&mut RecordedMeasurement> {
+        self.input.as_mut()?.measured.as_deref_mut()
     }
 
     /// Groups waits, and aggregates them where `grouping` says. Without a `machine`, the waits are
@@ -291,6 +309,19 @@ impl Config {
         self.check_can_record_events()?;
         self.set_intervals(Some(recording::READING_INTERVAL_NS), None)?;
         check_recording_output(&self.output, "record")
+    }
+
+    /// Records waits of all lengths, and writes no output besides the files of the flight recorder.
+    ///
+    /// # Errors
+    /// If the output is no file.
+    pub(crate) fn set_flight_recorder(&mut self) -> Result<(), ConfigError> {
+        if self.output.path.as_ref().is_none_or(|path| path.file_name().is_none()) {
+            let why = "a flight recorder writes several files; expected the name of a file";
+            return Err(ConfigError::usage("--output", why));
+        }
+        self.threshold = None;
+        Ok(())
     }
 }
 

@@ -1,7 +1,8 @@
 //! How and where the result is shown.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, IsTerminal as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf, absolute},
 };
@@ -48,6 +49,11 @@ impl OutputConfig {
         let path = path.filter(|path| *path != Path::new("-"));
         path.map_or(Ok(()), |path| refuse_directory("--output", path, "a file or `-`"))?;
         Ok(Self { path: path.map(Path::to_owned), ..Self::default() })
+    }
+
+    /// Whether the result is shown on a terminal.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.path.is_none() && io::stdout().is_terminal()
     }
 
     /// Checks that the argument of `flag` can be read, as a file or `-`, and is not the file that the

@@ -2,11 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, IsTerminal as _},
     path::{Path, PathBuf},
 };
 
-use super::{ConfigError, OutputConfig};
+use super::{Config, ConfigError, FlightRecorderConfig, OutputConfig};
 use wakelat_core::{recording::CollectedEvents, render::OutputFormat};
 
 /// The interval of the readings in a recording: ns. If it ends early, everything until the last one is valid.
@@ -19,13 +18,26 @@ pub struct RecordConfig {
     pub collected: CollectedEvents,
     /// The labels of the recording.
     pub labels: BTreeMap<String, String>,
+    /// What is kept and when it is written, if only the last events are kept.
+    pub flight_recorder: Option<FlightRecorderConfig>,
+}
+
+/// A measurement that is recorded.
+#[derive(Clone, Debug)]
+pub struct RecordedMeasurement {
+    /// The measurement, whose output is the recording.
+    pub config: Config,
+    /// What is recorded.
+    pub record: RecordConfig,
 }
 
 /// A recording that is shown instead of a measurement.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct RecordedInput {
     /// The file; `-` is standard input.
     pub path: PathBuf,
+    /// The measurement that makes the recording while it is shown; `None` if it exists already.
+    pub measured: Option<Box<RecordedMeasurement>>,
     /// Refuse a recording whose end is missing.
     pub is_strict: bool,
     /// Cgroups, which include their descendants, as paths below the mount of the v2 hierarchy; empty for all.
@@ -80,7 +92,7 @@ pub(crate) fn labels(given: &[(String, String)]) -> Result<BTreeMap<String, Stri
 /// If a text format is given, or if the output is a terminal.
 pub(crate) fn check_recording_output(output: &OutputConfig, command: &str) -> Result<(), ConfigError> {
     let flag = match output.format {
-        OutputFormat::Human if output.path.is_none() && io::stdout().is_terminal() => {
+        OutputFormat::Human if output.is_terminal() => {
             let why =
                 "cannot write a binary file to a terminal; give a file, or redirect standard output to a file or pipe";
             return Err(ConfigError::usage("--output", why));
@@ -98,6 +110,10 @@ pub(crate) fn check_recording_output(output: &OutputConfig, command: &str) -> Re
 pub enum ExportFormat {
     /// A trace for Perfetto.
     Perfetto,
+    /// Folded stacks, for flame graphs.
+    Folded,
+    /// A log of HdrHistogram.
+    IntervalLog,
 }
 
 /// How a recording is converted.
@@ -118,6 +134,7 @@ mod tests {
         for given in ["/kubepods", "kubepods/", "/sys/fs/cgroup/kubepods"] {
             let input = RecordedInput {
                 path: "-".into(),
+                measured: None,
                 is_strict: false,
                 cgroups: vec![RecordedInput::cgroup(Path::new(given))],
                 has_given_classes: false,

@@ -44,7 +44,7 @@ use self::{
     output::{Output, WriteResult},
     overhead::monitor::{OverheadAction, OverheadMonitor},
     progress::Progress,
-    stop_reason::{ReloadRequests, Signals},
+    stop_reason::{RequestSignal, Signals},
     threshold_action::ActionRunner,
     window::{WindowReading, Windows},
     window_schedule::{Schedule, WindowBoundary},
@@ -88,7 +88,8 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     // The tables of causes can be large.
     let is_light = program_settings::reader_is_light(config) && shows_causes.is_none();
     let priority = program_settings::raise_priority(config.resources.rt_priority, is_light)?;
-    let (mut signals, mut reloads) = (Signals::catch(view.reloads())?, ReloadRequests::catch(view.reloads())?);
+    let request = view.request_signal();
+    let (mut signals, mut requests) = (Signals::catch(request)?, RequestSignal::catch(request)?);
     let has_cgroups = shows_causes.is_some_and(|groups| groups != CauseGroups::Names);
     if has_cgroups {
         names.prepare(&[Key::Cgroup]);
@@ -146,8 +147,8 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
             biased;
             () = signals.first() => run.stop = Some(StopReason::Signalled),
             () = MeasuredCommand::ended(command.as_ref()) => run.stop = Some(StopReason::CommandEnded(0)),
-            () = reloads.next() => {
-                run.view.reload();
+            () = requests.next() => {
+                run.view.request();
                 continue;
             }
             // Before the window boundaries: the overhead limit holds even if a boundary is always due.
@@ -188,6 +189,8 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
         progress.show(&schedule, run.windows.received());
         if run.output.reader_is_gone() {
             run.stop = Some(StopReason::NoReader);
+        } else if run.stop.is_none() && run.view.is_satisfied() {
+            run.stop = Some(StopReason::Signalled);
         }
     }
     progress.clear();
@@ -302,7 +305,7 @@ impl Run<'_> {
         if let Some(breakdown) = self.timeline.as_mut().and_then(|timeline| timeline.push(&event)) {
             self.windows.record_breakdown(breakdown);
         }
-        if self.output.is_full() {
+        if self.output.is_full() || self.view.is_full() {
             // The view does not see it, like an event that found no room in the ring buffer.
             self.windows.count_unwritten();
             return Ok(());

@@ -1,9 +1,13 @@
 //! Drops the privileges that a run no longer needs once its programs are attached: which it keeps follows from its
 //! settings.
 
-use std::path::PathBuf;
+use std::{
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Result;
+use rustix::process::{getegid, geteuid};
 use wakelat_kernel::Roots;
 use wakelat_sandbox::{CapabilitySet, ReadableFiles, Restrictions, Sandbox, allow_real_time};
 
@@ -33,7 +37,13 @@ pub fn drop_unneeded(
         return Ok(());
     }
     let (accepts, connects_to) = (view.accepts_connections(), view.connects_to());
-    let mut sandbox = Sandbox { accepts, connects_to, child, ..needed(config, environment, shows_events) };
+    let writes_in = view.writes_in();
+    let mut sandbox = Sandbox { accepts, connects_to, child, writes_in, ..needed(config, environment, shows_events) };
+    sandbox.starts_programs |= view.starts_programs();
+    if !sandbox.writes_in.iter().all(|directory| is_writable_by_mode(directory)) {
+        // Root in a directory of another user.
+        sandbox.capabilities |= CapabilitySet::DAC_OVERRIDE;
+    }
     if let ReadableFiles::Below(paths) = &mut sandbox.files {
         paths.extend(view.reads_below());
     }
@@ -45,6 +55,23 @@ pub fn drop_unneeded(
     let Restrictions { capabilities, landlock_abi, seccomp } = sandbox.enter()?;
     log::info!("capabilities kept: {capabilities:?}; Landlock ABI: {landlock_abi:?}; seccomp: {seccomp}");
     Ok(())
+}
+
+/// Whether this process may create files in `directory` without a capability.
+fn is_writable_by_mode(directory: &Path) -> bool {
+    const WRITE_AND_SEARCH: u32 = 0o3;
+    let may = |mode: u32| mode & WRITE_AND_SEARCH == WRITE_AND_SEARCH;
+    directory.metadata().is_ok_and(|directory| {
+        let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+        // The kernel takes the first that applies (`acl_permission_check()`, fs/namei.c).
+        if directory.uid() == user {
+            may(directory.mode() >> 6)
+        } else if directory.gid() == group {
+            may(directory.mode() >> 3)
+        } else {
+            may(directory.mode())
+        }
+    })
 }
 
 /// What a run with these settings does after its programs are attached.
@@ -91,6 +118,7 @@ fn needed(config: &Config, environment: &Environment, shows_events: Option<Timel
         connects_to: Vec::new(),
         signals,
         child: None,
+        writes_in: Vec::new(),
         starts_programs,
     }
 }

@@ -45,24 +45,20 @@ const ONE_NS: u64 = 100_000_000;
 const KINDS: [SignalKind; 3] = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
 
 impl Signals {
-    /// Catches the signals from now on; SIGHUP only if the run does not take it as a request to reload
-    /// ([`ReloadRequests`]).
+    /// Catches the signals from now on, except `request`, which is a request to the view ([`RequestSignal`]).
     ///
     /// # Errors
     /// If the kernel refuses to catch a signal.
-    pub fn catch(reloads: bool) -> Result<Self> {
-        Self::caught(reloads).context("cannot catch signals")
+    pub fn catch(request: Option<SignalKind>) -> Result<Self> {
+        Self::caught(request).context("cannot catch signals")
     }
 
-    fn caught(reloads: bool) -> io::Result<Self> {
+    fn caught(request: Option<SignalKind>) -> io::Result<Self> {
         let first_at_ns = Arc::new(AtomicU64::new(0));
         // The first call finds the vDSO, which takes more than a signal handler may do.
         _ = monotonic_ns();
-        let caught: Vec<SignalKind> = KINDS
-            .into_iter()
-            .filter(|kind| !is_ignored(*kind))
-            .filter(|kind| !reloads || *kind != SignalKind::hangup())
-            .collect();
+        let caught: Vec<SignalKind> =
+            KINDS.into_iter().filter(|kind| !is_ignored(*kind)).filter(|kind| Some(*kind) != request).collect();
         for kind in caught.iter().map(|kind| kind.as_raw_value()) {
             let first_at_ns = Arc::clone(&first_at_ns);
             // Handled in the signal handler, because the run may be blocked where it notices no signal: in a
@@ -92,17 +88,17 @@ impl Signals {
     }
 }
 
-/// SIGHUP as a request to read the configuration again.
-pub struct ReloadRequests(Option<Signal>);
+/// A signal as a request to the view.
+pub struct RequestSignal(Option<Signal>);
 
-impl ReloadRequests {
-    /// Catches SIGHUP from now on if the run `reloads`.
+impl RequestSignal {
+    /// Catches `kind` from now on, if the view takes one.
     ///
     /// # Errors
     /// If the kernel refuses to catch it.
-    pub fn catch(reloads: bool) -> Result<Self> {
-        let caught = reloads.then(|| signal(SignalKind::hangup())).transpose();
-        caught.map(Self).context("cannot catch SIGHUP")
+    pub fn catch(kind: Option<SignalKind>) -> Result<Self> {
+        let caught = kind.map(signal).transpose();
+        caught.map(Self).context("cannot catch signals")
     }
 
     /// Waits for the next request.

@@ -6,6 +6,8 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
 };
 
+use tokio::signal::unix::SignalKind;
+
 use crate::collect::{Collector, TimelineSettings};
 use wakelat_core::{
     aggregate::key::Names,
@@ -53,13 +55,23 @@ pub trait View {
         Vec::new()
     }
 
-    /// Whether SIGHUP is a request to [`View::reload`] instead of the end of the run.
-    fn reloads(&self) -> bool {
+    /// The directories in which the view creates, renames and removes files while it measures.
+    fn writes_in(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Whether the view starts programs while it measures.
+    fn starts_programs(&self) -> bool {
         false
     }
 
-    /// Reads the configuration again.
-    fn reload(&mut self) {}
+    /// The signal that is a request to the view, if there is one: [`View::request`].
+    fn request_signal(&self) -> Option<SignalKind> {
+        None
+    }
+
+    /// Carries out a request by [`View::request_signal`].
+    fn request(&mut self) {}
 
     /// CPU time (ns) of threads that no overhead limit applies to, if there are any.
     fn unlimited_cpu_ns(&self) -> Option<Arc<AtomicU64>> {
@@ -79,6 +91,16 @@ pub trait View {
     /// Handles input from the terminal. Returns what the run has to do.
     fn input(&mut self, _input: Input) -> InputAction {
         InputAction::Nothing
+    }
+
+    /// Called after each batch of events. Returns whether the run has to end, because the view needs nothing more.
+    fn is_satisfied(&mut self) -> bool {
+        false
+    }
+
+    /// Whether an output of the view's own is blocked: it gets no further waits and events, which count as not written.
+    fn is_full(&self) -> bool {
+        false
     }
 
     /// Called when the programs are loaded and not attached yet.

@@ -44,6 +44,15 @@ fn a_recording_needs_a_file_and_has_its_own_format() {
         ("wakelat record -d 1s", "--output"),
         ("wakelat record -d 1s -o file --json", "its own format"),
         ("wakelat record -d 1s -o file --max-overhead 1%", "not of a sample"),
+        ("wakelat record --last 5s -o -", "expected the name of a file"),
+        ("wakelat record --last 5s -o file --warm-up 1s", "cannot be used together"),
+        ("wakelat record --max-files 3 -o file", "--last"),
+        ("wakelat hist --record file -i other", "cannot be used together"),
+        ("wakelat hist --record file --mode aggregate", "cannot be used together"),
+        ("wakelat why --record file --stacks", "cannot be used together"),
+        ("wakelat hist --record -", "expected a file"),
+        ("wakelat hist --record file -o file", "two different files"),
+        ("wakelat hist --label a=b", "--record"),
     ] {
         let (error, code) = refused(line, |_| {});
         assert!(error.contains(why) && code == 2, "{line}: {error}");
@@ -56,9 +65,10 @@ fn an_export_needs_a_recording_and_a_file_and_has_its_own_format() {
         ("wakelat export --to perfetto -o file", "--input"),
         ("wakelat export --to perfetto -i file", "--output"),
         ("wakelat export -i file -o other", "--to"),
-        ("wakelat export --to perfetto -i file -o other --json", "`export` writes its own format"),
+        ("wakelat export --to perfetto -i file -o other --json", "`--to` determines the format"),
         ("wakelat export --to perfetto -i file -o ./file", "also the file of `--input`"),
         ("wakelat export --to perfetto -i file -o other -d 1s", "cannot be used together"),
+        ("wakelat export --to csv -i file -o other --interval 1s", "only applies to `--to hdr`"),
     ] {
         let (error, code) = refused(line, |_| {});
         assert!(error.contains(why) && code == 2, "{line}: {error}");

@@ -112,7 +112,7 @@ async fn measure(
         thread_placement::pin_housekeeping(cpus)?;
     }
     let _dma_latency = config.dma_latency_us.map(DmaLatency::request).transpose()?;
-    let mut signals = Signals::catch(false)?;
+    let mut signals = Signals::catch(None)?;
 
     clean_up(&tracefs, &roots.proc).into_iter().for_each(status);
     let mut session = TracerSession::set_up(&config.setup, &tracefs, &roots)?;

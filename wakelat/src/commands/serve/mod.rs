@@ -22,6 +22,7 @@ use std::{
 };
 
 use anyhow::Result;
+use tokio::signal::unix::SignalKind;
 
 use self::{
     kubelet::KubeletRequests,
@@ -127,11 +128,12 @@ impl View for ServiceView {
         file.into_iter().chain(self.kubelet.as_ref().and_then(KubeletRequests::reads_below)).collect()
     }
 
-    fn reloads(&self) -> bool {
-        self.file.is_some()
+    fn request_signal(&self) -> Option<SignalKind> {
+        self.file.as_ref().map(|_| SignalKind::hangup())
     }
 
-    fn reload(&mut self) {
+    /// Reads the configuration file again.
+    fn request(&mut self) {
         let Some(file) = &self.file else { return };
         self.manager.notify(ServiceState::Reloading);
         match file.settings() {

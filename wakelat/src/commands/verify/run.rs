@@ -61,7 +61,7 @@ async fn measure(config: &VerifyConfig, environment: &Environment, release: &Rel
     if config.resources.rt_priority.is_some() {
         program_settings::raise_priority(config.resources.rt_priority, false)?;
     }
-    let mut signals = Signals::catch(false)?;
+    let mut signals = Signals::catch(None)?;
     let roots = Roots::default();
     let tracefs = tracefs(config, &roots.proc)?;
     let recipe = recipe(config, &Owner::this(&roots.proc)?);

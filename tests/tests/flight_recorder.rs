@@ -1,0 +1,144 @@
+//! The flight recorder keeps the last seconds, and writes them when something happens.
+
+use std::{fs, path::Path};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use wakelat_tests::{
+    machine, once,
+    suite::{self, TestOutcome},
+    task::Policy,
+    wakelat::{Wakelat, command},
+    why::check,
+    workload::{BehindHog, Workload},
+};
+
+fn main() {
+    suite::main(once![
+        a_file_has_the_long_wait_with_its_cause_and_the_seconds_before,
+        a_request_writes_a_file_and_another_process_gets_no_signal,
+        a_failing_check_writes_a_file,
+        only_the_last_files_are_kept,
+        a_run_without_a_trigger_leaves_nothing,
+    ]);
+}
+
+/// A flight recorder in `directory`, which measures.
+fn recorder(directory: &Path, arguments: &[&str]) -> Wakelat {
+    let mut command = command(&["record", "--after", "0", "-o", "incident.wakelat"]);
+    command.args(arguments).current_dir(directory);
+    Wakelat::measuring(command)
+}
+
+/// Makes `wl-sleeper` wait `rounds` times for `spin_ns` each, behind `wl-hog`.
+fn wait_behind_hog(rounds: u64, spin_ns: u64) {
+    let load = BehindHog { rounds, spin_ns, cpu: machine::one_cpu(), sleeper: Policy::Other };
+    Workload::BehindHog(load).stage().perform();
+}
+
+fn files(directory: &Path) -> Vec<String> {
+    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    let mut files: Vec<_> = fs::read_dir(directory).expect("a directory").flatten().map(name).collect();
+    files.sort();
+    files
+}
+
+fn why(directory: &Path, file: &str, arguments: &[&str]) -> Value {
+    let shown = command(&["why", "--json", "--strict", "-q", "-i", file])
+        .args(arguments)
+        .current_dir(directory)
+        .output()
+        .expect("wakelat");
+    assert!(shown.status.success(), "{shown:?}");
+    let document = serde_json::from_slice(&shown.stdout).expect("a document");
+    check(&document);
+    document
+}
+
+fn ends_well(recorder: Wakelat) -> String {
+    recorder.signal(Signal::SIGINT);
+    let ended = recorder.end();
+    assert!(ended.status.success(), "{ended:#?}");
+    ended.stderr
+}
+
+fn a_file_has_the_long_wait_with_its_cause_and_the_seconds_before() -> TestOutcome {
+    const PLANTED_NS: u64 = 100_000_000;
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut recorder = recorder(directory.path(), &["--last", "2s", "--threshold", "60ms"]);
+    // More than is kept.
+    wait_behind_hog(1_300, 3_000_000);
+    wait_behind_hog(1, PLANTED_NS);
+    recorder.until_says("wrote `");
+    ends_well(recorder);
+    let document = why(directory.path(), "incident-1.wakelat", &["--comm", "wl-sleeper"]);
+    let worst = &document["worst"][0];
+    let latency_ns = worst["latency_ns"].as_u64().expect("a length");
+    assert!((PLANTED_NS..2 * PLANTED_NS).contains(&latency_ns), "{worst}");
+    assert_eq!(worst["comm"], "wl-sleeper");
+    let behind_hog = worst["shares"].as_array().expect("shares").iter().filter(|share| share["name"] == "wl-hog");
+    let behind_hog: u64 = behind_hog.map(|share| share["ns"].as_u64().expect("a time")).sum();
+    assert!(behind_hog >= PLANTED_NS * 9 / 10, "{worst}");
+    let duration_ns = document["duration_ns"].as_u64().expect("a length");
+    assert!((2_000_000_000..10_000_000_000).contains(&duration_ns), "{duration_ns}");
+    let count: u64 =
+        document["classes"].as_array().expect("classes").iter().map(|class| class["count"].as_u64().unwrap_or(0)).sum();
+    // All of them, and not those before.
+    assert!((100..1_250).contains(&count), "{count} in {duration_ns} ns");
+    Ok(())
+}
+
+fn a_request_writes_a_file_and_another_process_gets_no_signal() -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut recorder = recorder(directory.path(), &["--last", "5s"]);
+    let dump = |pid: u32| command(&["dump", &pid.to_string()]).output().expect("wakelat");
+    wait_behind_hog(5, 1_000_000);
+    assert!(dump(recorder.pid()).status.success());
+    recorder.until_says("because of SIGUSR1");
+    assert_eq!(files(directory.path()), ["incident-1.wakelat"]);
+    let document = why(directory.path(), "incident-1.wakelat", &["--comm", "wl-sleeper"]);
+    let count = document["classes"][0]["count"].as_u64().expect("a count");
+    assert!((5..20).contains(&count), "{document}");
+    let mut other = Wakelat::start(command(&["hist", "-d", "60s"]));
+    other.until_measuring();
+    for pid in [std::process::id(), other.pid()] {
+        let refused = dump(pid);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && said.contains("is no flight recorder"), "{said}");
+    }
+    ends_well(other);
+    ends_well(recorder);
+    Ok(())
+}
+
+fn a_failing_check_writes_a_file() -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut recorder = recorder(directory.path(), &["--last", "5s", "--check", "test ! -e broken"]);
+    fs::write(directory.path().join("broken"), "").expect("a file");
+    recorder.until_says("because of `test ! -e broken`: exit status: 1");
+    ends_well(recorder);
+    why(directory.path(), "incident-1.wakelat", &[]);
+    Ok(())
+}
+
+fn only_the_last_files_are_kept() -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = ["--last", "1s", "--file-interval", "0", "--max-files", "2", "--threshold", "20ms"];
+    let mut recorder = recorder(directory.path(), &arguments);
+    for number in 1..=3 {
+        wait_behind_hog(1, 25_000_000);
+        recorder.until_says(&format!("incident-{number}.wakelat`"));
+    }
+    ends_well(recorder);
+    let files = files(directory.path());
+    assert!(files.len() == 2 && !files.contains(&"incident-1.wakelat".to_owned()), "{files:?}");
+    files.iter().for_each(|file| _ = why(directory.path(), file, &[]));
+    Ok(())
+}
+
+fn a_run_without_a_trigger_leaves_nothing() -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    ends_well(recorder(directory.path(), &["--last", "5s", "--threshold", "1h"]));
+    assert_eq!(files(directory.path()), Vec::<String>::new());
+    Ok(())
+}

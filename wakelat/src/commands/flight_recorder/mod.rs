@@ -1,0 +1,239 @@
+//! `record --last`: keeps the last events, and writes them to a file when something happens.
+
+mod check;
+mod numbered_files;
+
+use std::{
+    io::{self, Write},
+    panic::resume_unwind,
+    path::PathBuf,
+    thread::{self, JoinHandle},
+};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::fs::Mode;
+use tokio::signal::unix::SignalKind;
+
+use self::{check::RepeatedCheck, numbered_files::NumberedFiles};
+use super::terminal_style::style;
+use crate::{
+    collect::{Collector, TimelineSettings},
+    config::{Config, FlightRecorderConfig},
+    session::{View, clock::monotonic_ns},
+    status::status,
+};
+use wakelat_core::{
+    aggregate::key::Names,
+    recording::{Header, LastSegments, Recorder},
+    render::{self, Style, units},
+    report::Report,
+    timeline::event::{Event, EventKind},
+    wait::Wait,
+};
+
+/// Keeps the last events, and writes them to a file at a trigger.
+pub struct FlightRecorder {
+    settings: FlightRecorderConfig,
+    header: Header,
+    recorder: Recorder,
+    last: LastSegments,
+    files: NumberedFiles,
+    check: Option<RepeatedCheck>,
+    /// The trigger whose file is not written yet.
+    trigger: Option<Trigger>,
+    /// Triggers are ignored until then: ns of CLOCK_MONOTONIC.
+    ignored_until_ns: u64,
+    /// Number of triggers that were ignored.
+    ignored: u64,
+    /// The thread that writes a file.
+    writing: Option<JoinHandle<Result<()>>>,
+    /// Number of files that could not be written.
+    failed: u64,
+    /// The window has ended: the next report is the last.
+    has_ended: bool,
+    /// The style of the coverage on standard error, without `--quiet`.
+    stderr_style: Option<Style>,
+}
+
+/// Why a file is written, and when.
+struct Trigger {
+    why: String,
+    /// ns of CLOCK_MONOTONIC.
+    write_at_ns: u64,
+}
+
+impl FlightRecorder {
+    /// A flight recorder that writes the files of `config`'s output.
+    ///
+    /// # Errors
+    /// If the directory of the files cannot be read.
+    pub fn new(config: &Config, settings: FlightRecorderConfig, header: Header) -> Result<Self> {
+        let path = config.output.path.as_deref().context("a flight recorder needs the name of a file")?;
+        Ok(Self {
+            files: NumberedFiles::find(path, settings.max_files)?,
+            check: settings.check.as_deref().map(RepeatedCheck::new),
+            last: LastSegments::new(settings.length_ns, settings.max_bytes),
+            settings,
+            header,
+            recorder: Recorder::default(),
+            trigger: None,
+            ignored_until_ns: 0,
+            ignored: 0,
+            writing: None,
+            failed: 0,
+            has_ended: false,
+            stderr_style: (!config.output.quiet).then(|| style(&config.output).0),
+        })
+    }
+
+    /// Waits for the last file.
+    ///
+    /// # Errors
+    /// If a file could not be written.
+    pub fn finish(mut self) -> Result<()> {
+        if self.ignored > 0 {
+            let triggers = units::counted(self.ignored, "trigger");
+            status(format_args!("{triggers} came too soon after a file and had none of their own"));
+        }
+        self.note_written(true);
+        match self.failed {
+            0 => Ok(()),
+            failed => bail!("{} could not be written", units::counted(failed, "file")),
+        }
+    }
+
+    /// Writes a file because of this, unless one is about to be written, or has been written too recently.
+    fn fire(&mut self, why: impl FnOnce() -> String) {
+        let now_ns = monotonic_ns();
+        if self.trigger.is_some() || now_ns < self.ignored_until_ns {
+            self.ignored += 1;
+            return;
+        }
+        self.trigger = Some(Trigger { why: why(), write_at_ns: now_ns.saturating_add(self.settings.after_ns) });
+    }
+
+    /// Starts to write the file of the trigger, if one is due at the end of a segment. One file after the other: a disk
+    /// that is too slow delays only its own files.
+    fn write_if_due(&mut self) -> io::Result<()> {
+        self.note_written(false);
+        let now_ns = monotonic_ns();
+        let is_due = |trigger: &mut Trigger| self.has_ended || now_ns >= trigger.write_at_ns;
+        if self.writing.is_some() && !self.has_ended {
+            return Ok(());
+        }
+        let (Some(trigger), Some(part)) = (self.trigger.take_if(is_due), self.last.part()) else { return Ok(()) };
+        self.note_written(true);
+        self.ignored_until_ns = now_ns.saturating_add(self.settings.file_interval_ns);
+        let file = self.files.next();
+        let header = Header { trigger: Some(trigger.why), ..self.header.clone() };
+        let quiet = self.stderr_style.is_none();
+        let write = move || {
+            let bytes = file.write(|out| part.write(&header, out))?;
+            if !quiet {
+                let (length, why) = (units::duration(part.length_ns(), true), header.trigger.unwrap_or_default());
+                let megabytes = bytes as f64 / 1e6;
+                status(format_args!(
+                    "wrote `{}`: {length}, {megabytes:.1} MB, because of {why}",
+                    file.path().display()
+                ));
+            }
+            Ok(())
+        };
+        self.writing = Some(thread::Builder::new().name("wakelat-output".to_owned()).spawn(write)?);
+        Ok(())
+    }
+
+    /// Ends the thread that writes a file if it has finished, or waits for it.
+    fn note_written(&mut self, waits: bool) {
+        let Some(thread) = self.writing.take_if(|thread| waits || thread.is_finished()) else { return };
+        let written = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+        if let Err(error) = written {
+            status(format_args!("warning: {error:#}"));
+            self.failed += 1;
+        }
+    }
+
+    fn end_segment(&mut self) -> io::Result<()> {
+        if let Some(failure) = self.check.as_mut().and_then(RepeatedCheck::failure) {
+            self.fire(|| failure);
+        }
+        self.write_if_due()
+    }
+}
+
+fn wait_trigger(wait: &Wait) -> String {
+    let Wait { latency_ns, comm, tid, .. } = wait;
+    format!("a wait of {} of {comm} (TID {tid})", units::duration(*latency_ns, true))
+}
+
+impl View for FlightRecorder {
+    fn shows_events(&self) -> Option<TimelineSettings> {
+        Some(TimelineSettings::of(self.header.collected))
+    }
+
+    fn writes_in(&self) -> Vec<PathBuf> {
+        vec![self.files.directory().to_owned()]
+    }
+
+    fn starts_programs(&self) -> bool {
+        self.check.is_some()
+    }
+
+    fn request_signal(&self) -> Option<SignalKind> {
+        Some(SignalKind::user_defined1())
+    }
+
+    fn request(&mut self) {
+        self.fire(|| "SIGUSR1".to_owned());
+    }
+
+    fn is_full(&self) -> bool {
+        self.last.is_full()
+    }
+
+    fn loaded(&mut self, _: &mut Collector) {
+        // A recording contains the names of all users' tasks: only its owner may read it.
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    }
+
+    fn begin(&mut self, _: &mut dyn Write) -> io::Result<()> {
+        if self.stderr_style.is_some() {
+            let (length, pid) = (units::duration(self.settings.length_ns, true), std::process::id());
+            status(format_args!("keeping the last {length}; `wakelat dump {pid}` writes them to a file"));
+        }
+        self.recorder.begin(self.header.clone(), &mut self.last)
+    }
+
+    fn is_cumulative(&self) -> bool {
+        true
+    }
+
+    fn ended(&mut self) {
+        self.has_ended = true;
+    }
+
+    fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
+        self.recorder.set_unix_offset(unix_offset_ns, &mut self.last)?;
+        self.recorder.event(event, names, &mut self.last)?;
+        if let (Some(threshold_ns), EventKind::Switch(switch)) = (self.settings.threshold_ns, &event.kind)
+            && let Some(ended) = &switch.ended_wait
+            && ended.wait.latency_ns >= threshold_ns
+        {
+            self.fire(|| wait_trigger(&ended.wait));
+        }
+        Ok(())
+    }
+
+    fn report(&mut self, report: &Report, _: &mut dyn Write) -> io::Result<()> {
+        if self.has_ended {
+            self.recorder.end(report, &mut self.last)?;
+        } else {
+            self.recorder.reading(report, &mut self.last)?;
+        }
+        self.end_segment()?;
+        if let Some(style) = self.stderr_style.as_ref().filter(|_| self.has_ended) {
+            render::coverage::write(report, style, &mut io::stderr())?;
+        }
+        Ok(())
+    }
+}

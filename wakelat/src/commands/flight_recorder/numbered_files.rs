@@ -1,0 +1,129 @@
+//! Files with numbers in their names, of which only the last are kept.
+
+use std::{
+    collections::VecDeque,
+    fs::{self, File},
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf, absolute},
+};
+
+use anyhow::{Context as _, Result};
+
+/// Files such as `incident-1.wakelat`, `incident-2.wakelat`, also those of earlier runs.
+pub struct NumberedFiles {
+    directory: PathBuf,
+    /// What is before and after the number.
+    around: (String, String),
+    /// The numbers of the files, ascending.
+    numbers: VecDeque<u64>,
+    max_files: usize,
+}
+
+/// The next file, and those that it replaces.
+pub struct NumberedFile {
+    path: PathBuf,
+    removed: Vec<PathBuf>,
+}
+
+impl NumberedFiles {
+    /// The files of `path`, of which `max_files` are kept.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn find(path: &Path, max_files: usize) -> Result<Self> {
+        let path = absolute(path).with_context(|| format!("cannot find the directory of `{}`", path.display()))?;
+        let text = |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
+        let directory = path.parent().unwrap_or(Path::new("/")).to_owned();
+        let extension = text(path.extension()).map_or(String::new(), |extension| format!(".{extension}"));
+        let around = (format!("{}-", text(path.file_stem()).unwrap_or_default()), extension);
+        let unreadable = || format!("cannot read the directory `{}`", directory.display());
+        let entries = fs::read_dir(&directory).with_context(unreadable)?;
+        let number = |name: String| name.strip_prefix(&around.0)?.strip_suffix(&around.1)?.parse().ok();
+        let mut numbers: Vec<u64> =
+            entries.flatten().filter_map(|entry| number(entry.file_name().to_string_lossy().into_owned())).collect();
+        numbers.sort_unstable();
+        Ok(Self { directory, around, numbers: numbers.into(), max_files })
+    }
+
+    /// The directory of the files.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The next file.
+    pub fn next(&mut self) -> NumberedFile {
+        let path = |number| self.directory.join(format!("{}{number}{}", self.around.0, self.around.1));
+        let number = self.numbers.back().map_or(1, |last| last.saturating_add(1));
+        let surplus = (self.numbers.len() + 1).saturating_sub(self.max_files);
+        let removed = self.numbers.drain(..surplus).map(path).collect();
+        self.numbers.push_back(number);
+        NumberedFile { path: path(number), removed }
+    }
+}
+
+impl NumberedFile {
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes what `write` writes. The file has its name only once it is whole. Returns its length: bytes.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<u64> {
+        let whole = || {
+            let mut part = self.path.clone().into_os_string();
+            part.push(".part");
+            let mut out = BufWriter::new(File::create(&part)?);
+            let written = write(&mut out).and_then(|()| out.flush()).and_then(|()| out.get_ref().metadata());
+            let bytes = written.inspect_err(|_| _ = fs::remove_file(&part))?.len();
+            // A file that is gone already is removed, too.
+            self.removed.iter().for_each(|path| _ = fs::remove_file(path));
+            fs::rename(&part, &self.path)?;
+            Ok::<_, io::Error>(bytes)
+        };
+        whole().with_context(|| format!("cannot write `{}`", self.path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+        let mut names: Vec<_> = fs::read_dir(directory).unwrap().flatten().map(name).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn only_the_last_files_are_kept_also_of_earlier_runs() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("incident.wakelat");
+        for name in ["incident-9.wakelat", "incident-10.wakelat", "incident-x.wakelat", "other-3.wakelat"] {
+            fs::write(directory.path().join(name), "").unwrap();
+        }
+        let mut files = NumberedFiles::find(&path, 2).unwrap();
+        assert_eq!(files.next().write(|out| out.write_all(b"whole")).unwrap(), 5);
+        assert_eq!(
+            names(directory.path()),
+            ["incident-10.wakelat", "incident-11.wakelat", "incident-x.wakelat", "other-3.wakelat"]
+        );
+        files.next().write(|_| Ok(())).unwrap();
+        assert!(names(directory.path()).contains(&"incident-12.wakelat".to_owned()));
+        assert!(!names(directory.path()).contains(&"incident-10.wakelat".to_owned()));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_nothing_and_removes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("incident");
+        fs::write(directory.path().join("incident-1"), "").unwrap();
+        let mut files = NumberedFiles::find(&path, 1).unwrap();
+        let error = files.next().write(|_| Err(io::Error::other("full"))).unwrap_err();
+        assert!(format!("{error:#}").contains("incident-2`: full"), "{error:#}");
+        assert_eq!(names(directory.path()), ["incident-1"]);
+    }
+}

@@ -1,0 +1,274 @@
+//! The frames of a recording as waits, events and reports of a view.
+
+use std::io::{self, Write};
+
+use super::super::{Input, InputAction, View};
+use crate::config::{Config, RecordedInput};
+use wakelat_core::{
+    aggregate::key::{Key, Names as _},
+    hash::HashMap,
+    recording::{Exclusion, Frame, Header, RecordedNames, RecordedWindow, WindowOptions},
+    report::{LatencyFrom, Report},
+    timeline::{
+        Timeline,
+        event::{DetailedWait, Event, EventKind, MigrationEvent, SwitchEvent, TaskInfo, WakeupEvent},
+    },
+};
+
+/// Shows the frames of a recording through a view.
+pub struct Replay<'a> {
+    config: &'a Config,
+    input: &'a RecordedInput,
+    /// The recorded latency includes the delivery, and the shown one does not.
+    excludes_delivery: bool,
+    /// The process that recorded, whose threads are not shown.
+    own_pid: Option<u32>,
+    names: RecordedNames,
+    window: RecordedWindow,
+    /// Splits waits into components, if they are grouped by component.
+    timeline: Option<Timeline>,
+    /// Whether the filter accepts a thread, as it was at its last switch.
+    wanted: HashMap<u32, bool>,
+    /// Number of events of each CPU that the filter has left out.
+    left_out: HashMap<u32, u32>,
+    unix_offset_ns: i64,
+    /// Length of the recording (ns) from which on the next reading ends an interval; `None` without intervals.
+    next_report_ns: Option<u64>,
+    /// Number of reports of intervals so far.
+    reports: u64,
+    view: &'a mut dyn View,
+    /// All requested reports are shown.
+    is_over: bool,
+}
+
+impl<'a> Replay<'a> {
+    /// Shows a recording with this header as `config`, which is that of [`super::config_of`].
+    pub fn new(config: &'a Config, input: &'a RecordedInput, header: &Header, view: &'a mut dyn View) -> Self {
+        Self {
+            config,
+            input,
+            excludes_delivery: header.from == LatencyFrom::Waking && config.from == LatencyFrom::Wakeup,
+            own_pid: header.own_pid,
+            names: RecordedNames::default(),
+            window: RecordedWindow::new(WindowOptions {
+                by: config.by.clone(),
+                merged: config.merged,
+                max_groups: config.max_groups,
+                from: config.from,
+                classes: config.classes,
+                threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
+                has_filter: config.filter.parts != 0 || !input.cgroups.is_empty(),
+            }),
+            timeline: config.by.contains(&Key::Component).then(|| Timeline::new(config.from)),
+            wanted: HashMap::default(),
+            left_out: HashMap::default(),
+            unix_offset_ns: 0,
+            next_report_ns: config.window.interval_ns,
+            reports: 0,
+            view,
+            is_over: false,
+        }
+    }
+
+    /// Shows what comes before the first frame.
+    ///
+    /// # Errors
+    /// If `out` cannot be written, as of all methods.
+    pub fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.view.begin(out)
+    }
+
+    /// Whether all requested reports are shown: further frames change nothing.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Handles input from the terminal. Returns what the run has to do.
+    pub fn input(&mut self, input: Input) -> InputAction {
+        let action = self.view.input(input);
+        if action == InputAction::Report {
+            // The next reading, which comes at once.
+            self.next_report_ns = self.next_report_ns.map(|_| 0);
+        }
+        action
+    }
+
+    /// Shows a frame. Returns whether that was a report.
+    pub fn take(&mut self, frame: Frame<'_>, out: &mut dyn Write) -> io::Result<bool> {
+        if self.is_over {
+            return Ok(false);
+        }
+        self.names.learn(&frame);
+        match frame {
+            Frame::UnixOffset(ns) => self.unix_offset_ns = ns,
+            Frame::WarmedUp => self.view.warmed_up(out)?,
+            Frame::Event(event) => self.take_event(event.into_owned(), out)?,
+            Frame::Start(before) => self.start(before.report),
+            Frame::Reading(report) => return self.end_interval(*report, out),
+            Frame::End(report) => {
+                self.view.ended();
+                let report = self.window.report(&report, &self.names);
+                self.view.report(&report, out)?;
+                return Ok(true);
+            }
+            Frame::Header(_)
+            | Frame::Cgroup { .. }
+            | Frame::Task { .. }
+            | Frame::Namespace { .. }
+            | Frame::Function { .. } => {}
+        }
+        Ok(false)
+    }
+
+    /// Begins with the report of the run until the first frame.
+    fn start(&mut self, report: Report) {
+        self.next_report_ns = self.config.window.interval_ns.map(|ns| report.duration_ns.saturating_add(ns));
+        self.window.begin(report);
+    }
+
+    fn take_event(&mut self, mut event: Event, out: &mut dyn Write) -> io::Result<()> {
+        match &mut event.kind {
+            EventKind::Switch(switch) => self.take_switch(switch, out)?,
+            // Like the programs, only for tasks that the filter accepts: no event is missing.
+            EventKind::Migration(MigrationEvent { tid, .. }) | EventKind::Wakeup(WakeupEvent { tid, .. })
+                if !self.wants(*tid) =>
+            {
+                *self.left_out.entry(event.cpu).or_default() += 1;
+                return Ok(());
+            }
+            _ => {}
+        }
+        event.seq = event.seq.wrapping_sub(self.left_out.get(&event.cpu).copied().unwrap_or(0));
+        if let Some(breakdown) = self.timeline.as_mut().and_then(|timeline| timeline.push(&event)) {
+            self.window.record_breakdown(breakdown);
+        }
+        if self.view.shows_events().is_some() {
+            self.view.event(&event, self.unix_offset_ns, &self.names, out)?;
+        }
+        Ok(())
+    }
+
+    /// Judges the tasks of a switch by the filter, and takes the wait that it ends.
+    fn take_switch(&mut self, switch: &mut SwitchEvent, out: &mut dyn Write) -> io::Result<()> {
+        for task in [&mut switch.prev, &mut switch.next] {
+            task.wanted = self.wants_task(task);
+            self.wanted.insert(task.tid, task.wanted);
+        }
+        let Some(ended) = &mut switch.ended_wait else { return Ok(()) };
+        if let (true, Some(delivery_ns)) = (self.excludes_delivery, ended.wait.delivery_ns) {
+            ended.wait.latency_ns = ended.wait.latency_ns.saturating_sub(delivery_ns);
+        }
+        if let Some(why) = self.exclusion(ended, switch.next.wanted) {
+            self.window.exclude(&ended.wait, why);
+            switch.ended_wait = None;
+            return Ok(());
+        }
+        self.window.record(&ended.wait);
+        if self.view.shows_waits() {
+            self.view.wait(&ended.wait, self.unix_offset_ns, &self.names, out)?;
+        }
+        Ok(())
+    }
+
+    /// Why a wait is not shown, if so; `is_wanted`: the filter accepts its task.
+    fn exclusion(&self, ended: &DetailedWait, is_wanted: bool) -> Option<Exclusion> {
+        let wait = &ended.wait;
+        let threshold = self.config.threshold.as_ref();
+        if !self.config.classes.contains(wait.class) {
+            Some(Exclusion::Class)
+        } else if !is_wanted || !self.config.filter.wants_cpu(wait.cpu) {
+            Some(Exclusion::Filter)
+        } else if threshold.is_some_and(|threshold| wait.latency_ns < threshold.threshold_ns) {
+            Some(Exclusion::BelowThreshold)
+        } else {
+            None
+        }
+    }
+
+    fn wants_task(&self, task: &TaskInfo) -> bool {
+        let TaskInfo { tid, pid, comm, prio, policy, cgroup_id, .. } = *task;
+        let wants_cgroup = || cgroup_id.is_some_and(|id| self.input.wants_cgroup(&self.names.cgroup(id)));
+        Some(pid) != self.own_pid
+            && self.config.filter.wants_recorded(tid, pid, &comm, prio, policy)
+            && (self.input.cgroups.is_empty() || wants_cgroup())
+    }
+
+    /// Whether the filter accepts a thread at an event that has only its ID. Without a filter, it also accepts a thread
+    /// that was not seen at a switch yet.
+    fn wants(&self, tid: u32) -> bool {
+        let accepts_all = self.config.filter.wants_any_task() && self.input.cgroups.is_empty();
+        self.wanted.get(&tid).copied().unwrap_or(accepts_all)
+    }
+
+    /// Reports an interval if one ends with this reading. Returns whether one does.
+    fn end_interval(&mut self, reading: Report, out: &mut dyn Write) -> io::Result<bool> {
+        let Some(interval_ns) = self.config.window.interval_ns else { return Ok(false) };
+        if self.next_report_ns.is_none_or(|at_ns| reading.duration_ns < at_ns) {
+            return Ok(false);
+        }
+        self.next_report_ns = Some((reading.duration_ns / interval_ns).saturating_add(1).saturating_mul(interval_ns));
+        let mut report = self.window.report(&reading, &self.names);
+        if !self.view.is_cumulative() {
+            report.requested_ns = Some(interval_ns);
+        }
+        self.view.report(&report, out)?;
+        drop(report);
+        self.reports += 1;
+        self.is_over = self.config.window.count == Some(self.reports);
+        if !self.view.is_cumulative() {
+            self.window.begin(reading);
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+    use crate::{collect::TimelineSettings, config::Command, session::replay::config_of};
+    use wakelat_common::Class;
+    use wakelat_core::{aggregate::key::Names, timeline::event::MigrationEvent, wait::Comm};
+
+    /// Keeps the threads and the numbers of the events that it gets.
+    #[derive(Default)]
+    struct Shown(Vec<(u32, u32)>);
+
+    impl View for Shown {
+        fn shows_events(&self) -> Option<TimelineSettings> {
+            Some(TimelineSettings::OF_WAITS)
+        }
+
+        fn event(&mut self, event: &Event, _: i64, _: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
+            let EventKind::Migration(migration) = &event.kind else { panic!("{event:?}") };
+            self.0.push((migration.tid, event.seq));
+            Ok(())
+        }
+
+        fn report(&mut self, _: &Report, _: &mut dyn Write) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_event_that_the_filter_leaves_out_is_not_a_lost_one() {
+        let line = "wakelat why -i file --tid 7";
+        let parsed = crate::cli::parse(line.split(' ').map(Into::into)).unwrap();
+        let Command::Why(config, _) = parsed.command else { panic!("{line}") };
+        let (input, header) =
+            (config.input.clone().unwrap(), Header { classes: Class::ALL.into(), ..Header::default() });
+        let config = config_of(&header, &config, &input).unwrap();
+        let mut shown = Shown::default();
+        let mut replay = Replay::new(&config, &input, &header, &mut shown);
+        replay.wanted.insert(7, true);
+        for (tid, seq) in [(7, 1), (8, 2), (7, 3), (7, 5)] {
+            let (at_ns, comm) = (u64::from(seq), Comm::new(b"task"));
+            let migration = MigrationEvent { at_ns, tid, comm, waiting: true, from_cpu: 0, to_cpu: 1 };
+            let event = Event { cpu: 0, seq, kind: EventKind::Migration(migration) };
+            replay.take(Frame::Event(Cow::Owned(event)), &mut Vec::new()).unwrap();
+        }
+        // The fourth event was lost when the recording was made.
+        assert_eq!(shown.0, [(7, 1), (7, 2), (7, 4)]);
+    }
+}

@@ -1,0 +1,113 @@
+//! What a view shows of a recording: its own configuration, as far as the recording has it.
+
+use wakelat_common::Classes;
+
+use crate::config::{Config, ConfigError, READING_INTERVAL_NS, RecordedInput, ThresholdAction, ThresholdConfig};
+use wakelat_core::{aggregate::key::Key, recording::Header, report::LatencyFrom};
+
+/// `config` for a recording with this header: with the classes and the start of the latency that it has.
+///
+/// # Errors
+/// If the recording does not have what `config` explicitly requests.
+pub fn config_of(header: &Header, config: &Config, input: &RecordedInput) -> Result<Config, ConfigError> {
+    let mut config = config.clone();
+    let both = header.classes.iter().filter(|class| config.classes.contains(**class));
+    let both = both.fold(Classes::NONE, |classes, class| classes.with(*class));
+    if both == Classes::NONE || (input.has_given_classes && both != config.classes) {
+        let names: Vec<_> = header.classes.iter().map(|class| class.name()).collect();
+        let why = format!("the recording has only {}; select from these", names.join(", "));
+        return Err(ConfigError::usage("--class", why));
+    }
+    config.classes = both;
+    config.merged |= header.merged && !input.has_given_classes;
+    config.from = match (header.from, config.from) {
+        (recorded, requested) if recorded == requested => recorded,
+        // The delivery of each wait is known, and can be left out.
+        (LatencyFrom::Waking, LatencyFrom::Wakeup) => LatencyFrom::Wakeup,
+        (recorded, _) if input.has_given_from => {
+            let why = format!("the recording has waits from `{}`; leave out the flag", recorded.name());
+            return Err(ConfigError::usage("--from", why));
+        }
+        (recorded, _) => recorded,
+    };
+    // Shorter waits are not recorded. Without the delivery, a recorded wait may be shorter, too.
+    let shown_ns = config.threshold.as_ref().map(|threshold| threshold.threshold_ns);
+    config.threshold = shown_ns
+        .max(header.threshold_ns)
+        .map(|threshold_ns| ThresholdConfig { threshold_ns, action: ThresholdAction::Continue });
+    if config.window.interval_ns.is_some_and(|interval_ns| interval_ns < READING_INTERVAL_NS) {
+        let why = "a recording has the coverage of whole seconds; expected an interval of at least `1s`";
+        return Err(ConfigError::Usage(why.to_owned()));
+    }
+    if config.by.contains(&Key::Waker) {
+        config.check_sees_wakeups("--by waker", "the waker")?;
+    }
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use wakelat_common::Class;
+
+    use super::*;
+    use crate::config::Command;
+
+    /// The configuration of `hist` with these flags for a recording with these classes and this start of the latency.
+    fn of(flags: &str, classes: &[Class], from: LatencyFrom) -> Result<Config, String> {
+        let line = format!("wakelat hist -i file {flags}");
+        let parsed = crate::cli::parse(line.split_whitespace().map(Into::into)).map_err(|error| error.to_string())?;
+        let Command::Hist(config) = parsed.command else { panic!("{:?}", parsed.command) };
+        let header = Header { classes: classes.to_vec(), from, ..Header::default() };
+        config_of(&header, &config, config.input.as_ref().unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_view_shows_the_classes_that_it_has_in_common_with_the_recording() {
+        let of = |flags, classes: &[Class]| of(flags, classes, LatencyFrom::Wakeup).map(|config| config.classes);
+        let [wakeup, preempted] = [Class::Wakeup, Class::Preempted].map(|class| Classes::NONE.with(class));
+        assert_eq!(of("", &Class::ALL), Ok(wakeup));
+        assert_eq!(of("--class preempted", &Class::ALL), Ok(preempted));
+        assert!(of("", &[Class::Preempted]).unwrap_err().contains("the recording has only preempted"));
+        let error = of("--class wakeup,preempted", &[Class::Wakeup, Class::New]).unwrap_err();
+        assert!(error.contains("`--class`: the recording has only wakeup, new"), "{error}");
+    }
+
+    #[test]
+    fn latency_starts_at_an_event_that_was_recorded() {
+        use LatencyFrom::{Queued, Wakeup, Waking};
+        let of = |flags, from| of(flags, &Class::ALL, from).map(|config| config.from);
+        assert_eq!(of("", Waking), Ok(Wakeup));
+        assert_eq!(of("--from waking", Waking), Ok(Waking));
+        assert_eq!(of("", Queued), Ok(Queued));
+        assert!(of("--from waking", Wakeup).unwrap_err().contains("the recording has waits from `wakeup`"));
+        assert!(of("--from wakeup", Queued).unwrap_err().contains("the recording has waits from `queued`"));
+        assert!(of("--by waker", Queued).unwrap_err().contains("`--by waker` needs the waker"));
+    }
+
+    #[test]
+    fn waits_below_the_threshold_of_the_recording_are_not_shown() {
+        let of = |flags: &str, recorded_ns| {
+            let Command::Hist(config) =
+                crate::cli::parse(format!("wakelat hist -i file {flags}").split_whitespace().map(Into::into))
+                    .unwrap()
+                    .command
+            else {
+                panic!("{flags}")
+            };
+            let header = Header { classes: Class::ALL.into(), threshold_ns: recorded_ns, ..Header::default() };
+            let config = config_of(&header, &config, config.input.as_ref().unwrap()).unwrap();
+            config.threshold.map(|threshold| threshold.threshold_ns)
+        };
+        assert_eq!(of("", None), None);
+        assert_eq!(of("", Some(2_000_000)), Some(2_000_000));
+        assert_eq!(of("--threshold 1ms", Some(2_000_000)), Some(2_000_000));
+        assert_eq!(of("--threshold 3ms", Some(2_000_000)), Some(3_000_000));
+    }
+
+    #[test]
+    fn an_interval_is_at_least_that_of_the_readings() {
+        let of = |flags| of(flags, &Class::ALL, LatencyFrom::Wakeup).map(|config| config.window.interval_ns);
+        assert_eq!(of("1"), Ok(Some(1_000_000_000)));
+        assert!(of("500ms").unwrap_err().contains("expected an interval of at least `1s`"));
+    }
+}
