@@ -12,7 +12,7 @@ use std::{
 
 use nix::{
     sys::signal::{Signal, kill},
-    unistd::Pid,
+    unistd::{Gid, Pid, Uid, setgid, setgroups, setuid},
 };
 
 use crate::{
@@ -94,6 +94,19 @@ pub fn command(arguments: &[&str]) -> Command {
     // SAFETY: one system call between fork and exec, no allocation.
     unsafe { command.pre_exec(orphaned) };
     command
+}
+
+/// Makes `command` run as an ordinary user without any capability.
+pub fn as_nobody(command: &mut Command) {
+    const NOBODY: u32 = 65534;
+    let drop_all = || {
+        setgroups(&[])?;
+        setgid(Gid::from_raw(NOBODY))?;
+        setuid(Uid::from_raw(NOBODY))?;
+        Ok(())
+    };
+    // SAFETY: three system calls, no allocation.
+    unsafe { command.pre_exec(drop_all) };
 }
 
 /// A running `wakelat`, killed when dropped.

@@ -13,13 +13,12 @@ use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
     sched::{CloneFlags, unshare},
     sys::signal::Signal,
-    unistd::{Gid, Uid, setgid, setgroups, setuid},
 };
 use wakelat_tests::{
     machine, once,
     report::JsonReport,
     suite::{self, Skip, TestOutcome},
-    wakelat::{Wakelat, command},
+    wakelat::{Wakelat, as_nobody, command},
     workload::{PingPong, Workload, until},
 };
 
@@ -113,19 +112,6 @@ fn a_filter_that_matches_nothing_is_reported() -> TestOutcome {
     assert!(ended.status.success(), "{ended:#?}");
     assert!(format!("{}{}", ended.stdout, ended.stderr).contains("filter"), "{ended:#?}");
     Ok(())
-}
-
-/// Makes `command` run as an ordinary user without any capability.
-fn as_nobody(command: &mut Command) {
-    const NOBODY: u32 = 65534;
-    let drop_all = || {
-        setgroups(&[])?;
-        setgid(Gid::from_raw(NOBODY))?;
-        setuid(Uid::from_raw(NOBODY))?;
-        Ok(())
-    };
-    // SAFETY: three system calls, no allocation.
-    unsafe { command.pre_exec(drop_all) };
 }
 
 fn without_root_the_error_names_the_remedy() -> TestOutcome {

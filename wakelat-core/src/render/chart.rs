@@ -46,7 +46,7 @@ pub fn write(report: &Report, style: &Style, out: &mut dyn Write) -> io::Result<
     by_count.sort_by_key(|index| std::cmp::Reverse(report.groups[*index].distribution.count()));
     let rest = by_count.split_off(by_count.len().min(CHARTS));
     for (_, group) in report.groups.iter().enumerate().filter(|(index, _)| by_count.contains(index)) {
-        chart(group, report, style, &mut text);
+        draw(group, report, style, &mut text);
         text.push('\n');
     }
     if !rest.is_empty() {
@@ -61,7 +61,7 @@ pub fn write(report: &Report, style: &Style, out: &mut dyn Write) -> io::Result<
 }
 
 /// Renders the chart of one group: title, bars, summary.
-fn chart(group: &Group, report: &Report, style: &Style, out: &mut String) {
+pub fn draw(group: &Group, report: &Report, style: &Style, out: &mut String) {
     title(group, report, style, out);
     bars(&group.distribution, style, out);
     summary(group, report, style, out);

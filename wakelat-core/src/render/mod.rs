@@ -210,7 +210,7 @@ impl OutputFormat {
 }
 
 /// Appends the line above a report with its start time and duration, if timestamps were requested.
-fn window(report: &Report, style: &Style, out: &mut String) {
+pub(crate) fn window(report: &Report, style: &Style, out: &mut String) {
     if style.timestamps {
         let start = timestamps::date(report.start_unix_ns, &style.zone);
         let duration = units::duration(report.duration_ns, style.unicode);

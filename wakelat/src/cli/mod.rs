@@ -3,6 +3,7 @@
 
 mod collected_events;
 mod common;
+mod demo;
 mod doctor;
 mod dump;
 mod error;
@@ -55,6 +56,8 @@ pub use error::CliError;
 
 const EXAMPLES: &str = "\
 Examples:
+  wakelat                                 ten seconds of this machine, at a glance
+  wakelat demo                            the same of a recording, without privileges
   wakelat hist -d 10s                     wakeup latency of all tasks, over ten seconds
   wakelat hist 1 10 --comm 'nginx*' -P    a chart per nginx process, every second, ten times
   wakelat top --sort p99                  live table of tasks, worst 99th percentile first
@@ -78,11 +81,11 @@ With -- COMMAND: the exit code of the command, or 128 and the number of the sign
 
 /// Measure how long Linux tasks wait for a CPU, explain why, and account for every wakeup
 #[derive(Debug, Parser)]
-#[command(name = "wakelat", version, after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(name = "wakelat", version, after_help = EXAMPLES)]
 #[command(disable_help_subcommand = true)]
 struct Flags {
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
 
     /// Print more on standard error; -vv also prints every step and the verifier log
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Output", display_order = 1000)]
@@ -95,6 +98,7 @@ enum Verb {
     Top(top::TopFlags),
     Trace(trace::TraceFlags),
     Why(why::WhyFlags),
+    Demo(demo::DemoFlags),
     Record(record::RecordFlags),
     Dump(dump::DumpFlags),
     Export(export::ExportFlags),
@@ -161,7 +165,17 @@ fn parse_on(
     let Flags { verb, verbose } = Flags::from_arg_matches(&matches)?;
     let of_verb = matches.subcommand().map(|(_, of_verb)| of_verb);
     let given = |id: &str| of_verb.is_some_and(|of_verb| of_verb.value_source(id) == Some(ValueSource::CommandLine));
+    let Some(verb) = verb else {
+        let command = parse_on(demo::overview_of_this_machine(), machine)?.command;
+        return Ok(Invocation { command: demo::as_overview(command), verbosity: verbose });
+    };
     let command = match verb {
+        Verb::Demo(flags) => {
+            let (command_line, is_overview) = flags.command_line();
+            let Invocation { command, verbosity } = parse_on(command_line, machine)?;
+            let command = if is_overview { demo::as_overview(command) } else { command };
+            return Ok(Invocation { command, verbosity: verbosity.max(verbose) });
+        }
         Verb::Hist(flags) => Command::Hist(flags.config(given, || Ok(machine()?))?),
         Verb::Top(flags) => {
             let table = flags.table();

@@ -5,7 +5,9 @@ mod recordings;
 use wakelat_common::{Class, Classes, filter::part};
 
 use super::*;
-use crate::config::{Attach, Colour, Config, OutputFormat, TableConfig, ThresholdAction, ThresholdConfig};
+use crate::config::{
+    Attach, Colour, Config, OutputFormat, TableConfig, ThresholdAction, ThresholdConfig, WhyConfig, WhyLayout,
+};
 use wakelat_core::{
     aggregate::key::Key,
     render::top_table::Sort,
@@ -374,11 +376,20 @@ fn help_is_a_command_as_well_as_a_flag() {
 }
 
 #[test]
-fn wakelat_without_arguments_shows_help_and_exits_with_2() {
-    let (text, code) = refused("wakelat", |_| {});
+fn wakelat_without_arguments_is_an_overview_of_ten_seconds() {
+    let (_directory, machine) = testing::arbitrary();
+    for line in ["wakelat", "wakelat -v"] {
+        let Ok(Command::Why(config, why)) = read(line, &machine) else { panic!("{line}") };
+        assert_eq!((why.layout, why.worst), (WhyLayout::Overview, 3));
+        assert_eq!((config.window.duration_ns, config.merged), (Some(10_000_000_000), true));
+    }
+}
+
+#[test]
+fn requested_help_is_a_success() {
+    for line in ["wakelat --help", "wakelat hist --help", "wakelat help", "wakelat --version"] {
+        assert_eq!(refused(line, |_| {}).1, 0, "{line}");
+    }
+    let (text, _) = refused("wakelat --help", |_| {});
     assert!(text.contains("Usage: wakelat") && text.contains("Exit codes:"), "{text}");
-    assert_eq!(code, 2);
-    assert_eq!(refused("wakelat --help", |_| {}).1, 0);
-    assert_eq!(refused("wakelat hist --help", |_| {}).1, 0);
-    assert_eq!(refused("wakelat --version", |_| {}).1, 0);
 }

@@ -6,7 +6,7 @@ use super::{
     ClassName, CliError, CommonFlags, FilterFlags, FromEvent, GroupingFlags, RecordingFlags,
     collected_events::CollectFlags, grouping::ModeChoice, stacks::StacksFlags,
 };
-use crate::config::{Command, WhyConfig, number};
+use crate::config::{Command, WhyConfig, WhyLayout, number};
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
@@ -123,7 +123,12 @@ impl WhyFlags {
         stacks.folded.as_deref().map_or(Ok(()), |folded| config.output.check_beside("--folded", folded))?;
         Ok(Command::Why(
             config,
-            WhyConfig { worst: self.worst, details: self.details, collect: self.collect.collect(), stacks },
+            WhyConfig {
+                worst: self.worst,
+                layout: if self.details { WhyLayout::Details } else { WhyLayout::Report },
+                collect: self.collect.collect(),
+                stacks,
+            },
         ))
     }
 }

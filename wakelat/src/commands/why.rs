@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::{measurement::Source, terminal_style::style};
 use crate::{
     collect::{Collector, TimelineSettings},
-    config::{Config, WhyConfig},
+    config::{Config, WhyConfig, WhyLayout},
     session::{StopReason, View, output::Output, stack_symbolizer::StackSymbolizer},
 };
 use wakelat_core::{
@@ -24,7 +24,10 @@ use wakelat_core::{
 /// # Errors
 /// Errors of [`crate::session::run`], or if the recording cannot be read or does not have what `config` requests, and if the file of folded stacks cannot be written.
 pub fn why(config: &Config, why: &WhyConfig) -> Result<StopReason> {
-    let (source, config) = Source::open(config)?;
+    let (source, config) = Source::open(config).map_err(|error| match why.layout {
+        WhyLayout::Overview => error.context("cannot measure; `wakelat demo` shows a recording instead"),
+        _ => error,
+    })?;
     let mut folded = why.stacks.folded.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let roles = [(why.stacks.waker, Role::Waker), (why.stacks.wakee, Role::Wakee)];
     let roles: Vec<Role> = roles.into_iter().filter(|(wanted, _)| *wanted).map(|(_, role)| role).collect();
@@ -67,7 +70,8 @@ fn view(config: &Config, why: &WhyConfig, roles: &[Role], header: Option<&Header
         names: why::NameCache::default(),
         stacks: None,
         json: config.output.format == OutputFormat::Json,
-        details: why.details,
+        layout: why.layout,
+        is_demo: config.input.as_ref().is_some_and(|input| input.is_demo()),
         style,
     }
 }
@@ -80,7 +84,9 @@ struct WhyView {
     /// The symbolizer, once the programs are loaded, if stacks are requested.
     stacks: Option<StackSymbolizer>,
     json: bool,
-    details: bool,
+    layout: WhyLayout,
+    /// The waits are those of the demo recording.
+    is_demo: bool,
     style: Style,
 }
 
@@ -123,6 +129,13 @@ impl View for WhyView {
         if self.json {
             return why::render::json(&summary, &report, out);
         }
-        out.write_all(why::render::text(&summary, &report, self.details, &self.style).as_bytes())
+        let text = match self.layout {
+            WhyLayout::Overview => {
+                let view = if self.is_demo { "wakelat demo" } else { "wakelat" };
+                why::render::overview(&summary, &report, view, &self.style)
+            }
+            layout => why::render::text(&summary, &report, layout == WhyLayout::Details, &self.style),
+        };
+        out.write_all(text.as_bytes())
     }
 }

@@ -61,7 +61,7 @@ pub use osnoise_tracers::{SourceChoice, TracerConfig, UserThreadConfig, priority
 pub use otlp::{OtlpConfig, OtlpEndpoint, interval as otlp_interval};
 pub use output::{Colour, OutputConfig};
 pub use recording::{
-    ExportConfig, ExportFormat, READING_INTERVAL_NS, RecordConfig, RecordedInput, RecordedMeasurement, label,
+    DEMO, ExportConfig, ExportFormat, READING_INTERVAL_NS, RecordConfig, RecordedInput, RecordedMeasurement, label,
 };
 pub(crate) use recording::{check_recording_output, labels};
 pub use resources::Resources;
@@ -345,12 +345,23 @@ fn check_why(grouping: &GroupingConfig, output: &OutputConfig) -> Result<(), Con
 pub struct WhyConfig {
     /// Number of the longest waits whose timelines are shown.
     pub worst: usize,
-    /// Show every table, with more culprits.
-    pub details: bool,
+    /// What is shown of the result.
+    pub layout: WhyLayout,
     /// The causes to separate from the run time of tasks.
     pub collect: CollectedEvents,
     /// Whose stacks are shown.
     pub stacks: StacksConfig,
+}
+
+/// What `why` shows as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhyLayout {
+    /// Findings, the components of each class, timelines, coverage.
+    Report,
+    /// The same with every table, and more culprits.
+    Details,
+    /// Findings, the distribution, the longest waits with their causes, and what to do next: on one screen.
+    Overview,
 }
 
 /// Whose stacks are shown, and where they are written.

@@ -8,6 +8,9 @@ use std::{
 use super::{Config, ConfigError, FlightRecorderConfig, OutputConfig};
 use wakelat_core::{recording::CollectedEvents, render::OutputFormat};
 
+/// The input that is the recording of `wakelat demo` instead of a file.
+pub const DEMO: &str = "demo:";
+
 /// The interval of the readings in a recording: ns. If it ends early, everything until the last one is valid.
 pub const READING_INTERVAL_NS: u64 = 1_000_000_000;
 
@@ -49,6 +52,11 @@ pub struct RecordedInput {
 }
 
 impl RecordedInput {
+    /// Whether it is the recording of `wakelat demo`.
+    pub fn is_demo(&self) -> bool {
+        self.path == Path::new(DEMO)
+    }
+
     /// The path of a recorded cgroup as in a recording, from one as the user gives it: below the usual mount, or with it.
     pub(crate) fn cgroup(path: &Path) -> String {
         let below = path.strip_prefix("/sys/fs/cgroup").unwrap_or(path);

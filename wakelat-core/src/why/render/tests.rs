@@ -37,6 +37,18 @@ fn every_group_has_a_line() {
 }
 
 #[test]
+fn an_overview_has_the_causes_of_the_longest_waits() {
+    for width in [100, 60, MIN_WIDTH] {
+        let mut events = testing::two_hogs().events;
+        events.extend(testing::fifo_thread().events);
+        let summary = summary(&events, LatencyFrom::Waking, &[]);
+        let text = overview(&summary, &report(&summary), "wakelat demo", &unicode(width));
+        assert!(text.lines().all(|line| crate::render::text_line::width(line) <= width), "{text}");
+        assert_snapshot!(format!("overview_{width}"), text);
+    }
+}
+
+#[test]
 fn losses_are_shown() {
     let mut stream = testing::one_hog();
     // Drops events in the middle of a wait, and some others.

@@ -52,7 +52,7 @@ pub fn text(summary: &Summary, report: &Report, details: bool, style: &Style) ->
         ranking::preemptions(summary, style, &mut out);
         wakeup_pairs::draw(summary, style, &mut out);
     }
-    coverage(summary, style, &mut out);
+    caveats(summary, style, &mut out);
     if let Some(shown) = &summary.stacks {
         stacks::counts(shown, style, &mut out);
     }
@@ -65,7 +65,7 @@ pub fn text(summary: &Summary, report: &Report, details: bool, style: &Style) ->
 }
 
 /// Appends the findings and the fork bursts, each with its evidence and a remedy.
-fn findings(summary: &Summary, style: &Style, out: &mut String) {
+pub(super) fn findings(summary: &Summary, style: &Style, out: &mut String) {
     let causes = summary
         .findings
         .iter()
@@ -144,7 +144,7 @@ fn is_named(culprit: &Culprit) -> bool {
 }
 
 /// Appends what the breakdowns are based on, and what is missing from them.
-fn coverage(summary: &Summary, style: &Style, out: &mut String) {
+pub(super) fn caveats(summary: &Summary, style: &Style, out: &mut String) {
     let mut pieces = vec![TextLine::of(TextStyle::Plain, units::counted(summary.events.events, "event"))];
     let lost = format!("{} lost", units::thousands(summary.events.lost));
     pieces.push(TextLine::of(if summary.events.lost > 0 { TextStyle::Warning } else { TextStyle::Plain }, lost));

@@ -74,3 +74,27 @@ fn an_export_needs_a_recording_and_a_file_and_has_its_own_format() {
         assert!(error.contains(why) && code == 2, "{line}: {error}");
     }
 }
+
+#[test]
+fn the_demo_shows_its_recording_with_any_view_on_any_machine() {
+    let of = |line: &str| parse_on(words(line), || anyhow::bail!("no procfs")).map(|invocation| invocation.command);
+    let Ok(Command::Why(config, WhyConfig { layout, .. })) = of("wakelat demo") else { panic!() };
+    assert_eq!(layout, WhyLayout::Overview);
+    assert!(config.input.is_some_and(|input| input.is_demo()));
+    let Ok(Command::Why(config, why)) = of("wakelat demo why --by cgroup --worst 2") else { panic!() };
+    assert_eq!((config.by, why.worst, why.layout), (vec![Key::Cgroup], 2, WhyLayout::Report));
+    assert!(matches!(of("wakelat demo top --sort p99"), Ok(Command::Top(..))));
+    assert!(matches!(of("wakelat demo hist 1 2"), Ok(Command::Hist(_))));
+    assert!(matches!(of("wakelat demo trace --all -V"), Ok(Command::Trace(..))));
+    assert!(matches!(of("wakelat demo export --to hdr -o file"), Ok(Command::Export(..))));
+    assert!(matches!(of("wakelat demo why --help"), Err(CliError::Help(_))));
+    for (line, why) in [
+        ("wakelat demo serve", "expected `hist`, `top`, `trace`, `why` or `export`"),
+        ("wakelat demo why -d 1s", "`--input` and `--duration`"),
+        ("wakelat demo top --frob", "unknown argument `--frob`"),
+    ] {
+        let refusal = of(line).unwrap_err();
+        assert_eq!(refusal.exit_code(), 2, "{line}");
+        assert!(refusal.to_string().contains(why), "{line}: {refusal}");
+    }
+}

@@ -1,0 +1,60 @@
+//! The demo recording is a whole recording of this version, which every view shows without privileges.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn wakelat(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_wakelat")).args(arguments).output().expect("wakelat")
+}
+
+fn shown(arguments: &[&str]) -> String {
+    let output = wakelat(arguments);
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+fn document(arguments: &[&str]) -> Value {
+    serde_json::from_str(&shown(arguments)).expect("a document")
+}
+
+fn sum(groups: &Value, of: &str) -> u64 {
+    groups.as_array().expect("groups").iter().map(|group| group[of].as_u64().expect("a number")).sum()
+}
+
+#[test]
+fn every_view_shows_the_same_waits_of_the_demo() {
+    let why = document(&["demo", "why", "--strict", "--json"]);
+    let waits = sum(&why["classes"], "count");
+    assert!(waits > 1_000, "{waits}");
+    let classes = "wakeup,new,preempted";
+    for view in [["hist", "--by", "cgroup"], ["top", "--limit", "1000"]] {
+        let report = document(&[&["demo"], &view[..], &["--from", "waking", "--class", classes, "--json"]].concat());
+        for of in ["count", "sum_ns"] {
+            assert_eq!(sum(&report["groups"], of), sum(&why["classes"], of), "{view:?}");
+        }
+    }
+    let lines = shown(&["demo", "trace", "--class", classes, "--csv"]);
+    assert!(lines.lines().count() as u64 > waits, "{} lines", lines.lines().count());
+}
+
+/// What the demo is for: each of these is easy to find in it.
+#[test]
+fn the_demo_has_a_throttled_database_beside_a_build() {
+    let why = document(&["demo", "why", "--json", "--comm", "postgres"]);
+    let text = why.to_string();
+    for part in ["/system.slice/postgresql.service", "throttled", "cc1"] {
+        assert!(text.contains(part), "no {part}");
+    }
+}
+
+#[test]
+fn an_overview_ends_with_the_commands_to_continue_with() {
+    let text = shown(&["demo"]);
+    let [longest, next] = ["longest waits", "\nnext\n"].map(|title| text.find(title).expect(title));
+    assert!(longest < next, "{text}");
+    for command in text[next..].lines().filter_map(|line| line.trim().strip_prefix("wakelat ")) {
+        let arguments: Vec<&str> = command.split("  ").next().expect("a command").split(' ').collect();
+        shown(&arguments);
+    }
+}
