@@ -128,6 +128,8 @@ pub mod folded_waits;
 pub mod hash;
 pub mod interval_log;
 pub mod osnoise_tracers;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 pub mod perfetto;
 pub mod record_merge;
 pub mod recording;

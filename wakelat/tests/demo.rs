@@ -38,6 +38,33 @@ fn every_view_shows_the_same_waits_of_the_demo() {
     assert!(lines.lines().count() as u64 > waits, "{} lines", lines.lines().count());
 }
 
+#[test]
+fn the_demo_can_be_exported_to_every_format() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for format in ["perfetto", "csv", "json", "folded", "hdr", "parquet"] {
+        let file = directory.path().join(format);
+        shown(&["demo", "export", "-q", "--to", format, "-o", file.to_str().expect("a path")]);
+    }
+    let of = |name: &str| std::fs::read(directory.path().join(name)).expect(name);
+    for table in ["waits", "components", "switches", "intervals"] {
+        let file = of(&format!("parquet-{table}.parquet"));
+        assert!(file.starts_with(b"PAR1") && file.ends_with(b"PAR1"), "{table}");
+    }
+    let sum = |text: &[u8], of: fn(&str) -> Option<&str>| -> u64 {
+        let text = String::from_utf8_lossy(text);
+        text.lines().map(|line| of(line).expect(line).parse::<u64>().expect(line)).sum()
+    };
+    let folded = sum(&of("folded"), |line| line.rsplit(' ').next());
+    let rows = of("csv");
+    let column = String::from_utf8_lossy(&rows)
+        .lines()
+        .next()
+        .and_then(|head| head.split(',').position(|column| column == "latency_ns"));
+    assert_eq!(column, Some(3));
+    let waits = rows.splitn(2, |byte| *byte == b'\n').nth(1).expect("rows");
+    assert_eq!(folded, sum(waits, |line| line.split(',').nth(3)));
+}
+
 /// What the demo is for: each of these is easy to find in it.
 #[test]
 fn the_demo_has_a_throttled_database_beside_a_build() {

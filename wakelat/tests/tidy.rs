@@ -169,7 +169,7 @@ fn crates_depend_on_each_other_in_one_direction() {
 
 #[test]
 fn data_flows_in_one_direction() {
-    let knows: [(&str, &[&str]); 23] = [
+    let knows: [(&str, &[&str]); 24] = [
         ("wakelat-core/src/wait.rs", &[]),
         ("wakelat-core/src/softirq.rs", &[]),
         ("wakelat-core/src/decode.rs", &["wait"]),
@@ -185,6 +185,7 @@ fn data_flows_in_one_direction() {
         ("wakelat-core/src/service/", &["aggregate", "report", "why"]),
         ("wakelat-core/src/recording/", &["aggregate", "report", "timeline", "wait"]),
         ("wakelat-core/src/perfetto/", &["aggregate", "recording", "render", "report", "timeline", "wait", "why"]),
+        ("wakelat-core/src/parquet/", &["aggregate", "recording", "render", "report", "timeline", "wait", "why"]),
         ("wakelat-core/src/folded_waits.rs", &["aggregate", "render", "timeline", "why"]),
         ("wakelat-core/src/osnoise_tracers/render/", &["aggregate", "osnoise_tracers", "render", "softirq", "wait"]),
         ("wakelat-core/src/osnoise_tracers/", &["aggregate", "osnoise_tracers", "wait"]),
@@ -271,6 +272,7 @@ fn only_the_output_and_tracefs_are_written() {
         "wakelat/src/session/output.rs",
         "wakelat/src/commands/serve/listener.rs",
         "wakelat/src/commands/flight_recorder/",
+        "wakelat/src/commands/export/parquet.rs",
     ];
     assert_only_in("wakelat/src", &written, "writing", writes);
     assert_only_in("wakelat-kernel/src", &[], "writing", writes);

@@ -7,6 +7,8 @@ use crate::config::{
     Command, ConfigError, ExportConfig, ExportFormat, OutputFormat, READING_INTERVAL_NS, TraceRows,
     check_recording_output, duration,
 };
+#[cfg(feature = "parquet")]
+use wakelat_core::aggregate::key::Key;
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
@@ -16,6 +18,7 @@ Examples:
                                                                    slices only for waits of 1 ms or more
   wakelat export -i file.wakelat --to csv -o waits.csv             a row per wait, with its components
   wakelat export -i file.wakelat --to hdr -o waits.hlog            a histogram per second, for HdrHistogram
+  wakelat export -i file.wakelat --to parquet -o file              tables for DuckDB: file-waits.parquet, …
   wakelat export -i file.wakelat --to folded -o - | flamegraph.pl > waits.svg
 ";
 
@@ -23,11 +26,11 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ExportFlags {
-    /// The format: perfetto (every event, waits as slices), csv or json (each wait with its components), folded (stacks of cgroup, task, component and culprit), hdr (HdrHistogram's interval log)
+    /// The format: perfetto (every event, waits as slices), csv or json (each wait with its components), folded (stacks of cgroup, task, component and culprit), hdr (HdrHistogram's interval log), parquet (tables of waits, components, switches and intervals, a file each)
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     to: ExportChoice,
 
-    /// Length of an interval of `--to hdr` [default: 1s]
+    /// Length of an interval of `--to hdr` and `--to parquet` [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = duration::seconds, allow_hyphen_values = true)]
     interval: Option<u64>,
 
@@ -50,6 +53,9 @@ pub enum ExportChoice {
     Folded,
     /// A log of HdrHistogram
     Hdr,
+    /// Tables
+    #[cfg(feature = "parquet")]
+    Parquet,
 }
 
 /// Changes the common flags: all waits, a required input and output, and no flags of a measurement or of other formats.
@@ -69,14 +75,27 @@ pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
         .fold(command, |command, id| command.mut_arg(id, |arg| arg.hide(true)))
 }
 
+impl ExportChoice {
+    /// Whether the format has histograms per interval.
+    fn has_intervals(self) -> bool {
+        match self {
+            Self::Hdr => true,
+            #[cfg(feature = "parquet")]
+            Self::Parquet => true,
+            _ => false,
+        }
+    }
+}
+
 impl ExportFlags {
     pub(super) fn command(
         self,
         given: impl Fn(&str) -> bool,
         machine: impl FnOnce() -> Result<Machine, CliError>,
     ) -> Result<Command, CliError> {
-        if self.interval.is_some() && self.to != ExportChoice::Hdr {
-            return Err(ConfigError::usage("--interval", "only applies to `--to hdr`; leave it out").into());
+        if self.interval.is_some() && !self.to.has_intervals() {
+            let why = "only applies to `--to hdr` and `--to parquet`; leave it out";
+            return Err(ConfigError::usage("--interval", why).into());
         }
         let (mut config, _) = self.input.config(&self.common, given, machine)?;
         if config.output.format != OutputFormat::Human {
@@ -92,6 +111,12 @@ impl ExportFlags {
             ExportChoice::Hdr => {
                 config.set_intervals(Some(self.interval.unwrap_or(READING_INTERVAL_NS)), None)?;
                 ExportFormat::IntervalLog
+            }
+            #[cfg(feature = "parquet")]
+            ExportChoice::Parquet => {
+                config.set_intervals(Some(self.interval.unwrap_or(READING_INTERVAL_NS)), None)?;
+                config.by = vec![Key::Cgroup, Key::Comm];
+                ExportFormat::Parquet { prefix: config.set_several_files("`--to parquet`")? }
             }
             ExportChoice::Csv | ExportChoice::Json => {
                 let is_csv = self.to == ExportChoice::Csv;

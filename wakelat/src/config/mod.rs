@@ -300,29 +300,6 @@ impl Config {
         self.output.path = Some("/dev/null".into());
         self.set_intervals(Some(SECOND_NS), None)
     }
-
-    /// Records all events to a file.
-    ///
-    /// # Errors
-    /// If `--max-overhead` or another output format is given, or if the output is a terminal.
-    pub(crate) fn set_recorded(&mut self) -> Result<(), ConfigError> {
-        self.check_can_record_events()?;
-        self.set_intervals(Some(recording::READING_INTERVAL_NS), None)?;
-        check_recording_output(&self.output, "record")
-    }
-
-    /// Records waits of all lengths, and writes no output besides the files of the flight recorder.
-    ///
-    /// # Errors
-    /// If the output is no file.
-    pub(crate) fn set_flight_recorder(&mut self) -> Result<(), ConfigError> {
-        if self.output.path.as_ref().is_none_or(|path| path.file_name().is_none()) {
-            let why = "a flight recorder writes several files; expected the name of a file";
-            return Err(ConfigError::usage("--output", why));
-        }
-        self.threshold = None;
-        Ok(())
-    }
 }
 
 /// Checks that `why` can show these groups of waits, in this format.

@@ -113,8 +113,48 @@ pub(crate) fn check_recording_output(output: &OutputConfig, command: &str) -> Re
     Err(ConfigError::usage(flag, why))
 }
 
+impl Config {
+    /// Records all events to a file.
+    ///
+    /// # Errors
+    /// If `--max-overhead` or another output format is given, or if the output is a terminal.
+    pub(crate) fn set_recorded(&mut self) -> Result<(), ConfigError> {
+        self.check_can_record_events()?;
+        self.set_intervals(Some(READING_INTERVAL_NS), None)?;
+        check_recording_output(&self.output, "record")
+    }
+
+    /// Records waits of all lengths, and writes no output besides the files of the flight recorder.
+    ///
+    /// # Errors
+    /// If the output is no file.
+    pub(crate) fn set_flight_recorder(&mut self) -> Result<(), ConfigError> {
+        self.check_several_files("a flight recorder")?;
+        self.threshold = None;
+        Ok(())
+    }
+
+    /// Writes several files instead of the output. Returns what their names begin with.
+    ///
+    /// # Errors
+    /// If the output is no file.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn set_several_files(&mut self, writer: &str) -> Result<PathBuf, ConfigError> {
+        self.check_several_files(writer)?;
+        Ok(self.output.path.take().unwrap_or_default())
+    }
+
+    fn check_several_files(&self, writer: &str) -> Result<(), ConfigError> {
+        if self.output.path.as_ref().is_some_and(|path| path.file_name().is_some()) {
+            return Ok(());
+        }
+        let why = format!("{writer} writes several files; expected the name of a file");
+        Err(ConfigError::usage("--output", why))
+    }
+}
+
 /// The format that a recording is converted to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
     /// A trace for Perfetto.
     Perfetto,
@@ -122,10 +162,16 @@ pub enum ExportFormat {
     Folded,
     /// A log of HdrHistogram.
     IntervalLog,
+    /// Tables in the format of Apache Parquet.
+    #[cfg(feature = "parquet")]
+    Parquet {
+        /// What the names of the files begin with.
+        prefix: PathBuf,
+    },
 }
 
 /// How a recording is converted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportConfig {
     /// The format.
     pub format: ExportFormat,

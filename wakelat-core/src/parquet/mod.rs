@@ -1,0 +1,297 @@
+//! A recording as tables in the format of Apache Parquet, for engines such as DuckDB, ClickHouse and Spark: its waits,
+//! their components, the switches, and histograms per interval. Pure, except for the writers that the caller passes.
+//!
+//! Each table has the host, the recording and its labels in columns of their own, so that the files of many recordings
+//! are one table.
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+};
+
+use wakelat_common::pending_wait::PrevState;
+
+use crate::{
+    aggregate::{container_id::Container, key::Names},
+    recording::Header,
+    render::timestamps,
+    report::{KeyValue, Report},
+    timeline::{
+        Breakdown,
+        breakdown::Share,
+        component::{Actor, Component},
+        event::SwitchEvent,
+    },
+    wait::{Wait, policy_name},
+    why::render::labels,
+};
+
+use self::table::{Cell, ColumnKind, ParquetTable};
+
+/// The names of the tables, each of which is a file.
+pub const TABLES: [&str; 4] = ["waits", "components", "switches", "intervals"];
+
+/// The tables of a recording.
+pub struct ParquetTables<W: Write + Send> {
+    /// The values of the columns that all rows have in common.
+    common: Vec<Cell>,
+    waits: ParquetTable<W>,
+    components: ParquetTable<W>,
+    switches: ParquetTable<W>,
+    intervals: ParquetTable<W>,
+    /// Number of waits so far.
+    count: u64,
+}
+
+fn columns(labels: &BTreeMap<String, String>, own: &[(&str, ColumnKind)]) -> Vec<(String, ColumnKind)> {
+    let common = ["host", "recording"].map(|name| (name.to_owned(), ColumnKind::Text));
+    let labels = labels.keys().map(|key| (format!("label_{key}"), ColumnKind::Text));
+    let own = own.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
+    common.into_iter().chain(labels).chain(own).collect()
+}
+
+fn wait_columns() -> Vec<(String, ColumnKind)> {
+    use ColumnKind::{Number, Text, Time};
+    let columns = [
+        ("wait", Number),
+        ("time", Time),
+        ("at_ns", Number),
+        ("class", Text),
+        ("latency_ns", Number),
+        ("delivery_ns", Number),
+        ("tid", Number),
+        ("pid", Number),
+        ("comm", Text),
+        ("cgroup", Text),
+        ("container", Text),
+        ("pod", Text),
+        ("prio", Number),
+        ("policy", Text),
+        ("cpu", Number),
+        ("prev_cpu", Number),
+        ("waker_tid", Number),
+        ("waker_comm", Text),
+        ("prev_tid", Number),
+        ("prev_comm", Text),
+    ];
+    let components = Component::ALL.map(|component| (format!("{}_ns", component.name()), Number));
+    columns.into_iter().map(|(name, kind)| (name.to_owned(), kind)).chain(components).collect()
+}
+
+impl<W: Write + Send> ParquetTables<W> {
+    /// The tables of the recording `name` with this header; `open` opens the file of a table of [`TABLES`].
+    ///
+    /// # Errors
+    /// If a file cannot be opened or written.
+    pub fn new(header: &Header, name: &str, mut open: impl FnMut(&str) -> io::Result<W>) -> io::Result<Self> {
+        use ColumnKind::{Number, Text, Time};
+        let labels = &header.labels;
+        let waits = wait_columns();
+        let waits: Vec<_> = waits.iter().map(|(name, kind)| (name.as_str(), *kind)).collect();
+        let [of_waits, of_components, of_switches, of_intervals] = TABLES;
+        let mut table = |name, own: &[_]| ParquetTable::new(name, &columns(labels, own), open(name)?);
+        Ok(Self {
+            waits: table(of_waits, &waits)?,
+            components: table(
+                of_components,
+                &[
+                    ("wait", Number),
+                    ("component", Text),
+                    ("culprit", Text),
+                    ("culprit_tid", Number),
+                    ("culprit_comm", Text),
+                    ("culprit_cgroup", Text),
+                    ("ns", Number),
+                ],
+            )?,
+            switches: table(
+                of_switches,
+                &[
+                    ("time", Time),
+                    ("at_ns", Number),
+                    ("cpu", Number),
+                    ("prev_tid", Number),
+                    ("prev_comm", Text),
+                    ("prev_cgroup", Text),
+                    ("prev_state", Text),
+                    ("next_tid", Number),
+                    ("next_comm", Text),
+                    ("next_cgroup", Text),
+                    ("wait", Number),
+                ],
+            )?,
+            intervals: table(
+                of_intervals,
+                &[
+                    ("start", Time),
+                    ("duration_ns", Number),
+                    ("class", Text),
+                    ("cgroup", Text),
+                    ("comm", Text),
+                    ("from_ns", Number),
+                    ("to_ns", Number),
+                    ("count", Number),
+                ],
+            )?,
+            common: [&header.machine.host, name]
+                .map(Cell::from)
+                .into_iter()
+                .chain(labels.values().map(|value| value.as_str().into()))
+                .collect(),
+            count: 0,
+        })
+    }
+
+    /// Adds a switch, and the wait that it ended.
+    ///
+    /// # Errors
+    /// If a file cannot be written, as of all methods.
+    pub fn switch(
+        &mut self,
+        cpu: u32,
+        switch: &SwitchEvent,
+        breakdown: Option<&Breakdown>,
+        unix_offset_ns: i64,
+        names: &dyn Names,
+    ) -> io::Result<()> {
+        let wait = breakdown.map(|breakdown| self.wait(breakdown, unix_offset_ns, names)).transpose()?;
+        let cgroup = |id: Option<u64>| Cell::from(id.map(|id| names.cgroup(id)));
+        let (prev, next) = (&switch.prev, &switch.next);
+        let values = [
+            time(switch.at_ns, unix_offset_ns),
+            switch.at_ns.into(),
+            cpu.into(),
+            prev.tid.into(),
+            prev.comm.to_string().into(),
+            cgroup(prev.cgroup_id),
+            prev_state(switch.prev_state).into(),
+            next.tid.into(),
+            next.comm.to_string().into(),
+            cgroup(next.cgroup_id),
+            wait.into(),
+        ];
+        self.switches.row(self.common.iter().cloned().chain(values))
+    }
+
+    /// Adds a wait with its components. Returns its number.
+    fn wait(&mut self, breakdown: &Breakdown, unix_offset_ns: i64, names: &dyn Names) -> io::Result<u64> {
+        self.count += 1;
+        let mut components = [0; Component::ALL.len()];
+        breakdown.components().for_each(|(component, ns)| components[component as usize] = ns);
+        let values = wait_values(self.count, &breakdown.ended_wait.wait, breakdown.latency_ns, unix_offset_ns, names);
+        let components = components.map(Cell::from);
+        self.waits.row(self.common.iter().cloned().chain(values).chain(components))?;
+        for share in &breakdown.shares {
+            let values = share_values(self.count, share, names);
+            self.components.row(self.common.iter().cloned().chain(values))?;
+        }
+        Ok(self.count)
+    }
+
+    /// Adds the histograms of an interval, whose groups are by cgroup and name.
+    pub fn interval(&mut self, report: &Report) -> io::Result<()> {
+        for group in &report.groups {
+            let key = |name: &str| {
+                group.key.iter().find(|part| part.name == name).map(|part| match &part.value {
+                    KeyValue::Text(text) => text.clone(),
+                    value => value.to_string(),
+                })
+            };
+            for bucket in group.distribution.buckets() {
+                let values = [
+                    Cell::from(report.start_unix_ns),
+                    report.duration_ns.into(),
+                    group.class.name().into(),
+                    key("cgroup").into(),
+                    key("comm").into(),
+                    bucket.from_ns.into(),
+                    bucket.to_ns.into(),
+                    bucket.count.into(),
+                ];
+                self.intervals.row(self.common.iter().cloned().chain(values))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rest, and returns what the tables were written to.
+    pub fn finish(self) -> io::Result<[W; TABLES.len()]> {
+        Ok([self.waits.finish()?, self.components.finish()?, self.switches.finish()?, self.intervals.finish()?])
+    }
+}
+
+/// What becomes of the task that is switched out, as in JSON.
+fn prev_state(state: PrevState) -> &'static str {
+    match state {
+        PrevState::Runnable | PrevState::PreemptedSleeping => "runnable",
+        PrevState::Sleeping => "sleeping",
+        PrevState::Dead => "dead",
+    }
+}
+
+fn time(at_ns: u64, unix_offset_ns: i64) -> Cell {
+    timestamps::unix_ns(at_ns, unix_offset_ns).into()
+}
+
+/// The values of a wait; `latency_ns` is what its components add up to.
+fn wait_values(
+    number: u64,
+    wait: &Wait,
+    latency_ns: u64,
+    unix_offset_ns: i64,
+    names: &dyn Names,
+) -> impl Iterator<Item = Cell> {
+    let cgroup = wait.cgroup_id.map(|id| names.cgroup(id));
+    let container = cgroup.as_deref().and_then(Container::of);
+    let (container, pod) = container.map_or((None, None), |container| (container.id, container.pod));
+    let waker = wait.waker_tid.and_then(|tid| names.comm(tid));
+    let values = [
+        number.into(),
+        time(wait.at_ns, unix_offset_ns),
+        wait.at_ns.into(),
+        wait.class.name().into(),
+        latency_ns.into(),
+        wait.delivery_ns.into(),
+        wait.tid.into(),
+        wait.pid.into(),
+        wait.comm.to_string().into(),
+        cgroup.into(),
+        container.into(),
+        pod.into(),
+        Cell::Number(wait.prio.into()),
+        policy_name(wait.policy).into(),
+        wait.cpu.into(),
+        wait.prev_cpu.into(),
+        wait.waker_tid.into(),
+        waker.map(|comm| comm.to_string()).into(),
+        wait.prev_tid.into(),
+        wait.prev_comm.to_string().into(),
+    ];
+    values.into_iter()
+}
+
+/// The values of a share of the wait with this number.
+fn share_values(number: u64, share: &Share, names: &dyn Names) -> impl Iterator<Item = Cell> + use<> {
+    let culprit = &share.culprit;
+    let (tid, comm, cgroup) = match culprit.actor {
+        Actor::Task(task) => (Some(task.tid), Some(task.comm.to_string()), task.cgroup_id),
+        Actor::Cgroup(id) => (None, None, id),
+        _ => (None, None, None),
+    };
+    let cgroups: labels::Cgroups = cgroup.map(|id| (id, names.cgroup(id))).into_iter().collect();
+    let name = labels::actor(&culprit.actor, &cgroups, &Default::default());
+    let values: [Cell; 7] = [
+        number.into(),
+        culprit.component.name().into(),
+        Some(name).filter(|name| !name.is_empty()).into(),
+        tid.into(),
+        comm.into(),
+        cgroup.map(|id| names.cgroup(id)).into(),
+        share.ns.into(),
+    ];
+    values.into_iter()
+}
