@@ -55,12 +55,22 @@ impl EventRecording {
         self
     }
 
+    /// Stops recording and returns the kernel's own text of the events.
+    pub fn stopped_text(&self) -> String {
+        self.stop();
+        tracefs::read(&self.file("trace"))
+    }
+
+    fn stop(&self) {
+        EVENTS.iter().for_each(|event| self.enable(event, "0"));
+    }
+
     /// Stops recording and returns the events, ordered by time.
     ///
     /// # Panics
     /// If an event was lost, or a record cannot be read.
     pub fn events(self) -> Vec<ReplayEvent> {
-        EVENTS.iter().for_each(|event| self.enable(event, "0"));
+        self.stop();
         let formats = EVENTS.map(|event| {
             let text = tracefs::read(&format!("events/sched/{event}/format"));
             FtraceFormat::parse(&text).unwrap_or_else(|| panic!("format of {event}: {text}"))

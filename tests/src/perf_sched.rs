@@ -136,11 +136,19 @@ impl PerfSched {
         self.sched(&["latency", "--pids"]).lines().filter_map(PerfLatency::parse).collect()
     }
 
+    /// Every event as text, with its time in ns.
+    pub fn script(&self) -> String {
+        self.run(&["script", "--input", "recording", "--header", "--ns"])
+    }
+
     fn sched(&self, arguments: &[&str]) -> String {
+        self.run(&[&["sched", "--input", "recording"], arguments].concat())
+    }
+
+    fn run(&self, arguments: &[&str]) -> String {
         let mut command = Command::new(&self.perf);
         let output = command
             .current_dir(&self.directory)
-            .args(["sched", "--input", "recording"])
             .args(arguments)
             .env("LC_ALL", "C")
             .output()

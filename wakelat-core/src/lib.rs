@@ -2,7 +2,8 @@
 //!
 //! Data flows in one direction: [`decode`] turns the records of the BPF programs into waits ([`wait`]), [`aggregate`]
 //! groups them into a [`report`], [`timeline`] divides each wait into the components that [`why`] adds up, and [`render`]
-//! shows the result. [`recording`] is a file of the same events. [`osnoise_tracers`] does the same for the records of the
+//! shows the result. [`recording`] is a file of the same events, and [`trace_text`] makes them from the traces of other
+//! tools. [`osnoise_tracers`] does the same for the records of the
 //! timerlat and osnoise tracers. Nothing here does I/O except through a reader or writer that the caller passes, and
 //! nothing reads a clock: the same input gives the same output.
 //!
@@ -138,5 +139,7 @@ pub mod report;
 pub mod service;
 pub mod softirq;
 pub mod timeline;
+mod trace_line;
+pub mod trace_text;
 pub mod wait;
 pub mod why;

@@ -15,7 +15,7 @@ use crate::{
     wait::{Comm, Wait},
 };
 
-pub use coverage::{Coverage, CoverageTerms, MissingEnd, SwitchInTerms};
+pub use coverage::{Coverage, CoverageTerms, MissingEnd, SwitchInTerms, TextCoverage};
 pub use method::{LatencyFrom, Mode};
 pub use overhead::{Overhead, ProgramTime, Sampling};
 
@@ -87,6 +87,10 @@ impl Report {
                 switch_ins: end.switch_ins.map(|terms| terms.since(&begin.switch_ins.unwrap_or_default())),
                 missed: difference(end.missed, begin.missed),
                 events_lost: difference(end.events_lost, begin.events_lost),
+                text: end
+                    .text
+                    .as_ref()
+                    .map(|text| begin.text.as_ref().map_or_else(|| text.clone(), |begin| text.since(begin))),
                 ..end.clone()
             },
             threshold: None,

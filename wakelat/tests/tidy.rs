@@ -169,7 +169,7 @@ fn crates_depend_on_each_other_in_one_direction() {
 
 #[test]
 fn data_flows_in_one_direction() {
-    let knows: [(&str, &[&str]); 24] = [
+    let knows: [(&str, &[&str]); 26] = [
         ("wakelat-core/src/wait.rs", &[]),
         ("wakelat-core/src/softirq.rs", &[]),
         ("wakelat-core/src/decode.rs", &["wait"]),
@@ -188,7 +188,12 @@ fn data_flows_in_one_direction() {
         ("wakelat-core/src/parquet/", &["aggregate", "recording", "render", "report", "timeline", "wait", "why"]),
         ("wakelat-core/src/folded_waits.rs", &["aggregate", "render", "timeline", "why"]),
         ("wakelat-core/src/osnoise_tracers/render/", &["aggregate", "osnoise_tracers", "render", "softirq", "wait"]),
-        ("wakelat-core/src/osnoise_tracers/", &["aggregate", "osnoise_tracers", "wait"]),
+        ("wakelat-core/src/osnoise_tracers/", &["aggregate", "osnoise_tracers", "trace_line", "wait"]),
+        ("wakelat-core/src/trace_line/", &["wait"]),
+        (
+            "wakelat-core/src/trace_text/",
+            &["aggregate", "decode", "recording", "report", "timeline", "trace_line", "wait"],
+        ),
         ("wakelat-core/src/", &[]),
         ("wakelat/src/cli/", &["config"]),
         ("wakelat/src/config/", &["config"]),

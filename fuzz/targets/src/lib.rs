@@ -10,3 +10,4 @@ pub mod recording;
 pub mod timeline;
 pub mod timerlat_pages;
 pub mod timerlat_trace;
+pub mod trace_text;

@@ -3,7 +3,7 @@
 
 use std::{fs, path::PathBuf};
 
-use fuzz_targets::{hist_trigger, recording, timeline, timerlat_pages, timerlat_trace};
+use fuzz_targets::{hist_trigger, recording, timeline, timerlat_pages, timerlat_trace, trace_text};
 use wakelat_common::{
     record_bytes,
     timeline::{InterruptRecord, NO_WAIT, SwitchRecord, SwitchRecordFull, kind, source},
@@ -24,8 +24,9 @@ struct Seeded {
 }
 
 /// Every target by name.
-fn targets() -> [(&'static str, Seeded); 5] {
+fn targets() -> [(&'static str, Seeded); 6] {
     let core = "wakelat-core/src/osnoise_tracers/fixtures";
+    let text = "wakelat-core/src/trace_text/fixtures";
     let pages = "wakelat-tracefs/src/osnoise_tracers/fixtures/pages";
     let histograms = fixtures("wakelat-tracefs/tests/fixtures/hist", ".hist");
     [
@@ -34,6 +35,7 @@ fn targets() -> [(&'static str, Seeded); 5] {
         ("timeline", Seeded { seeds: vec![with_lengths(&records())], check: timeline::check }),
         ("timerlat_pages", Seeded { seeds: fixtures(pages, ""), check: timerlat_pages::check }),
         ("timerlat_trace", Seeded { seeds: fixtures(core, ".txt"), check: timerlat_trace::check }),
+        ("trace_text", Seeded { seeds: fixtures(text, ".txt"), check: trace_text::check }),
     ]
 }
 

@@ -37,6 +37,44 @@ pub struct Header {
     pub own_pid: Option<u32>,
     /// The recording begins with a warm-up, which ends with a [`super::Frame::WarmedUp`].
     pub has_warm_up: bool,
+    /// The waits come from the text of another tool's trace. Not part of a recording.
+    #[serde(skip)]
+    pub text: Option<TextSource>,
+}
+
+/// The text of a trace that waits are computed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextSource {
+    /// What wrote the text.
+    pub kind: TextKind,
+    /// The delivery of each wakeup is known: the trace has both `sched_waking` and `sched_wakeup`.
+    pub has_delivery: bool,
+    /// The process of a thread is known.
+    pub has_processes: bool,
+    /// The precision of the times: ns.
+    pub resolution_ns: u64,
+}
+
+/// What wrote the text of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextKind {
+    /// The kernel: `trace` or `trace_pipe` of tracefs.
+    Ftrace,
+    /// `trace-cmd report`.
+    TraceCmd,
+    /// `perf script`.
+    PerfScript,
+}
+
+impl TextKind {
+    /// What wrote the text.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ftrace => "ftrace",
+            Self::TraceCmd => "trace-cmd report",
+            Self::PerfScript => "perf script",
+        }
+    }
 }
 
 /// The machine on which a recording was made.
@@ -77,6 +115,14 @@ impl fmt::Display for RecordedMachine {
     /// Writes what distinguishes the machine of one recording from that of another, on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, kernel, architecture, scheduler, cpus_online, .. } = self;
-        write!(f, "{host}, Linux {kernel} {architecture} ({scheduler}), CPUs {cpus_online}")
+        // The text of a trace may name none of them but the CPUs.
+        let known = |text: &str, before: &str, after: &str| {
+            if text.is_empty() { String::new() } else { format!("{before}{text}{after}") }
+        };
+        f.write_str(&known(host, "", ", "))?;
+        f.write_str(&known(kernel, "Linux ", ""))?;
+        f.write_str(&known(architecture, " ", ""))?;
+        f.write_str(&known(scheduler, " (", ")"))?;
+        write!(f, "{}CPUs {cpus_online}", if kernel.is_empty() { "" } else { ", " })
     }
 }

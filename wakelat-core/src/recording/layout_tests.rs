@@ -180,6 +180,7 @@ fn report(from: LatencyFrom, mode: Mode) -> Report {
             group_table_full: 0,
             filtered_is_own: true,
             missing_end: None,
+            text: None,
         },
         threshold: Some(Threshold { threshold_ns: 14, over: 15 }),
         overhead: Some(Overhead { cpus: 16, tool_ns: 17, programs }),
@@ -213,6 +214,7 @@ fn every_frame() -> Vec<Frame<'static>> {
             collected,
             own_pid: Some(1234),
             has_warm_up: false,
+            text: None,
         }))
     };
     let mut frames = vec![

@@ -43,7 +43,7 @@ use crate::{
 
 pub use encode::Encoder;
 pub use error::RecordingError;
-pub use header::{CollectedEvents, Header, RecordedMachine};
+pub use header::{CollectedEvents, Header, RecordedMachine, TextKind, TextSource};
 pub use last::{LastPart, LastSegments};
 pub use read::Recording;
 pub use recorded_names::RecordedNames;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     aggregate::estimate::CONFIDENCE_PERCENT,
-    report::{CoverageTerms, MissingEnd, Mode, Report, Sampling},
+    report::{CoverageTerms, MissingEnd, Mode, Report, Sampling, TextCoverage},
 };
 
 /// Writes the coverage of a report. For views that cannot include it, such as waits in CSV.
@@ -37,7 +37,7 @@ pub fn render(report: &Report, style: &Style, out: &mut String) {
     let filtered = if coverage.filtered_is_own { "excluded (wakelat's own)" } else { "excluded by the filter" };
     window(report, style, out);
     // An unknown number of missed events concerns both counters, so it is mentioned only once.
-    let mut missed_unknown = coverage.missed.is_none();
+    let mut missed_unknown = coverage.missed.is_none() && coverage.text.is_none();
     if let Some(terms) = &coverage.switch_ins {
         queued_coverage::render(report, terms, filtered, std::mem::take(&mut missed_unknown), style, out);
     } else if coverage.preemptions.is_none() || coverage.wakeups != CoverageTerms::default() {
@@ -255,10 +255,15 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
         ));
     }
     if let Some(lost @ 1..) = coverage.events_lost {
-        warn(format!(
-            "{} of the timeline lost: the ring buffer was full; raise `--ring-size` or set `--rt-priority`",
-            counted(lost, "event")
-        ));
+        let why = if coverage.text.is_some() {
+            "lost when the trace was recorded: waits that were pending then are excluded from all figures"
+        } else {
+            "of the timeline lost: the ring buffer was full; raise `--ring-size` or set `--rt-priority`"
+        };
+        warn(format!("{} {why}", counted(lost, "event")));
+    }
+    if let Some(text) = &coverage.text {
+        text_warnings(text, &mut warn);
     }
     if report.not_written > 0 {
         let what = counted(report.not_written, if coverage.events_lost.is_some() { "event" } else { "wait" });
@@ -288,10 +293,42 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
     }
 }
 
+/// Warns of what the text of a trace lacks.
+fn text_warnings(text: &TextCoverage, warn: &mut dyn FnMut(String)) {
+    if text.unknown_start > 0 {
+        warn(format!(
+            "{} whose wait began unseen: before the trace, or with an event that is not in it; excluded from all figures",
+            counted(text.unknown_start, "switch-in")
+        ));
+    }
+    if let Some(first) = &text.first_skipped {
+        warn(format!("{} skipped; the first is {first}", counted(text.skipped_lines, "line")));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::render::testing::report;
+
+    #[test]
+    fn what_the_text_of_a_trace_lacks_is_reported() {
+        let mut report = report(Vec::new());
+        report.coverage.missed = None;
+        report.coverage.events_lost = Some(3);
+        let first_skipped = Some("line 7: `hello` is not an event of a trace".to_owned());
+        report.coverage.text = Some(TextCoverage { unknown_start: 2, skipped_lines: 1, first_skipped });
+        let mut text = String::new();
+        render(&report, &Style { width: 300, ..Style::default() }, &mut text);
+        for expected in [
+            "! 3 events lost when the trace was recorded",
+            "! 2 switch-ins whose wait began unseen",
+            "! 1 line skipped; the first is line 7: `hello` is not",
+        ] {
+            assert!(text.contains(expected), "{text}");
+        }
+        assert!(!text.contains("not counted by this kernel"), "{text}");
+    }
 
     #[test]
     fn a_recording_without_its_end_is_reported_with_the_place() {

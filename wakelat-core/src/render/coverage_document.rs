@@ -39,6 +39,20 @@ pub struct CoverageDocument {
     /// Where the recording ends early that the report comes from, so that the window ends there, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing_end: Option<MissingEndDocument>,
+    /// What the text of a trace lacks that the report comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<TextDocument>,
+}
+
+/// What the text of a trace lacks.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct TextDocument {
+    /// Switch-ins of tasks whose wait began unseen: before the trace, or with an event that is not in it. They are in no
+    /// other term.
+    unknown_start: u64,
+    /// Lines that could not be parsed, and were skipped.
+    skipped_lines: u64,
 }
 
 /// Where a recording ends early.
@@ -138,6 +152,10 @@ impl CoverageDocument {
             missing_end: coverage
                 .missing_end
                 .map(|MissingEnd { at, is_damaged }| MissingEndDocument { at_byte: at, damaged: is_damaged }),
+            text: coverage
+                .text
+                .as_ref()
+                .map(|text| TextDocument { unknown_start: text.unknown_start, skipped_lines: text.skipped_lines }),
         }
     }
 }

@@ -100,13 +100,13 @@ pub fn percentile(distribution: &Distribution, percentile: Percentile, style: &S
     }
 }
 
-/// Formats a task as a cell: `nginx[1234/1230]`, with TID and PID, or a single ID if they are equal. The
-/// name is cut before the IDs, and the PID is dropped before the TID.
+/// Formats a task as a cell: `nginx[1234/1230]`, with TID and PID, or a single ID if they are equal or the PID is 0,
+/// which is unknown. The name is cut before the IDs, and the PID is dropped before the TID.
 pub fn task(comm: Comm, tid: u32, pid: u32, width: usize, style: &Style) -> String {
     /// Minimum width of the name that has to be left beside both IDs, in columns.
     const NAME: usize = 4;
     let both = format!("[{tid}/{pid}]");
-    let ids = if tid == pid || both.len() + NAME > width { format!("[{tid}]") } else { both };
+    let ids = if tid == pid || pid == 0 || both.len() + NAME > width { format!("[{tid}]") } else { both };
     let name = fit(&clean(&comm.to_string(), style), width.saturating_sub(ids.len()), style);
     format!("{name}{ids}")
 }

@@ -32,6 +32,33 @@ pub struct Coverage {
     /// The recording that the report comes from has no end. Not part of a recording.
     #[serde(skip)]
     pub missing_end: Option<MissingEnd>,
+    /// The waits come from the text of another tool's trace. Not part of a recording.
+    #[serde(skip)]
+    pub text: Option<TextCoverage>,
+}
+
+/// What the text of a trace lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TextCoverage {
+    /// Switch-ins of tasks whose wait began unseen: before the trace, or with an event that is not in it.
+    pub unknown_start: u64,
+    /// Lines that could not be parsed, and were skipped.
+    pub skipped_lines: u64,
+    /// The first of them, with the reason.
+    pub first_skipped: Option<String>,
+}
+
+impl TextCoverage {
+    /// The coverage of the time since `before`, if both are totals since the same start.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let skipped_lines = self.skipped_lines.saturating_sub(before.skipped_lines);
+        Self {
+            unknown_start: self.unknown_start.saturating_sub(before.unknown_start),
+            skipped_lines,
+            first_skipped: self.first_skipped.clone().filter(|_| skipped_lines > 0),
+        }
+    }
 }
 
 /// Where a recording ends early.

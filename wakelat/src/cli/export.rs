@@ -61,7 +61,10 @@ pub enum ExportChoice {
 /// Changes the common flags: all waits, a required input and output, and no flags of a measurement or of other formats.
 pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
     let command = with_input(super::why::with_all_waits(command))
-        .mut_arg("input", |arg| arg.required(true).help("Read this recording of `wakelat record`; - is standard input"))
+        .mut_arg("input", |arg| {
+            let help = "Read this recording, or text of ftrace, trace-cmd or perf script; - is standard input";
+            arg.required(true).help(help)
+        })
         .mut_arg("output", |arg| arg.required(true))
         .mut_arg("threshold", |arg| {
             arg.help("Only waits of at least this length; with perfetto, slices only for these [default: all waits]")

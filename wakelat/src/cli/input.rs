@@ -16,7 +16,7 @@ use wakelat_kernel::Machine;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Recording")]
 pub struct InputFlags {
-    /// Read a recording of `wakelat record` instead of measuring; - is standard input
+    /// Read a recording, or text of ftrace, trace-cmd or perf script, instead of measuring; - is standard input
     #[arg(short, long, value_name = "FILE")]
     pub input: Option<PathBuf>,
 

@@ -1,17 +1,18 @@
-//! Runs a measurement, or reads a recording of one: checks the settings, prepares the machine, and starts the session.
-
-use std::io::BufRead;
+//! Runs a measurement, or reads one that is saved: checks the settings, prepares the machine, and starts the session.
 
 use anyhow::{Context as _, Result};
 
 use super::record_view;
 use crate::{
     config::{Config, OutputConfig, Resources},
-    session::{self, Environment, StopReason, View, open_input, replay},
+    session::{
+        self, Environment, StopReason, View, open_input,
+        replay::{self, SavedInput},
+    },
     status::status,
 };
 use wakelat_core::{
-    recording::{Header, Recording},
+    recording::{Header, TextSource},
     report::Mode,
 };
 use wakelat_kernel::{Features, privilege};
@@ -22,16 +23,16 @@ pub enum Source {
     Live(Environment),
     /// The machine, and the header of the recording that is made of the measurement.
     LiveRecorded(Environment, Box<Header>),
-    /// A recording, whose header has been read.
-    Recorded(Box<Recording<Box<dyn BufRead>>>),
+    /// Saved input: a recording, or the text of a trace.
+    Saved(SavedInput),
 }
 
 impl Source {
-    /// Prepares the machine for a measurement, or opens the recording of `config`. Also returns the configuration of its
-    /// views: a recording determines a part of it.
+    /// Prepares the machine for a measurement, or opens the saved input of `config`. Also returns the configuration of its
+    /// views: the input determines a part of it.
     ///
     /// # Errors
-    /// Errors of [`prepare`]; if the recording cannot be read, or does not have what `config` requests.
+    /// Errors of [`prepare`]; if the input cannot be read, or does not have what `config` requests.
     pub fn open(config: &Config) -> Result<(Self, Config)> {
         let Some(input) = &config.input else { return Ok((Self::Live(prepare(config)?), config.clone())) };
         if let Some(measured) = &input.measured {
@@ -42,25 +43,25 @@ impl Source {
         }
         let unreadable = || replay::unreadable(input);
         let opened = open_input::open(&input.path).with_context(unreadable)?;
-        let recording = Recording::open(opened).with_context(unreadable)?.strict(input.is_strict);
-        let config = replay::config_of(recording.header(), config, input)?;
+        let saved = SavedInput::open(opened, input.is_strict).with_context(unreadable)?;
+        let config = replay::config_of(saved.header(), config, input)?;
         if !config.output.quiet {
-            recorded_by(recording.header()).iter().for_each(status);
+            recorded_by(saved.header()).iter().for_each(status);
         }
-        Ok((Self::Recorded(Box::new(recording)), config))
+        Ok((Self::Saved(saved), config))
     }
 
     /// Whether the waits are measured now.
     pub fn is_live(&self) -> bool {
-        !matches!(self, Self::Recorded(_))
+        !matches!(self, Self::Saved(_))
     }
 
-    /// The header of the recording, if it is one or makes one.
+    /// The header of the saved input, or of the recording that is made.
     pub fn header(&self) -> Option<&Header> {
         match self {
             Self::Live(_) => None,
             Self::LiveRecorded(_, header) => Some(header),
-            Self::Recorded(recording) => Some(recording.header()),
+            Self::Saved(saved) => Some(saved.header()),
         }
     }
 
@@ -76,7 +77,7 @@ impl Source {
                 let measured = input.measured.as_ref().context("no recording is made")?;
                 record_view::record_and_show((&environment, measured, *header), (config, input), view)
             }
-            Self::Recorded(recording) => replay::replay(*recording, config, view),
+            Self::Saved(saved) => replay::replay(saved, config, view),
         }
     }
 }
@@ -86,7 +87,13 @@ fn recorded_by(header: &Header) -> Vec<String> {
     let command = header.command_line.join(" ");
     let labels = header.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
     let trigger = header.trigger.clone().unwrap_or_default();
+    let text = header.text.as_ref().map(|text| {
+        let TextSource { kind, resolution_ns, .. } = text;
+        let precision = if *resolution_ns == 1 { "1 ns" } else { "1 us" };
+        format!("the text of `{}`; its times have a precision of {precision}", kind.name())
+    });
     let lines = [
+        ("reading", text.unwrap_or_default()),
         ("recorded on", header.machine.to_string()),
         ("recorded with", command),
         ("labels:", labels),

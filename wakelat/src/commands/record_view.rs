@@ -61,6 +61,7 @@ pub fn header(config: &Config, record: &RecordConfig) -> Header {
         collected: record.collected,
         own_pid: (!config.filter.include_self).then(std::process::id),
         has_warm_up: config.window.warm_up_ns > 0,
+        text: None,
     }
 }
 

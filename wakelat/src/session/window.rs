@@ -363,6 +363,7 @@ impl Windows {
                 group_table_full: self.groups.table_full(),
                 filtered_is_own: self.filters_only_itself,
                 missing_end: None,
+                text: None,
             },
             threshold: self.threshold_ns.map(|threshold_ns| Threshold { threshold_ns, over: self.over }),
             overhead: Some(self.overhead(&reading.cost)),

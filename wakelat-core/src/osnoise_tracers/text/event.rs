@@ -3,11 +3,11 @@
 //! The formats are those of `trace_timerlat_print` and `trace_osnoise_print` (kernel/trace/trace_output.c)
 //! and of the `TP_printk` in include/trace/events/osnoise.h, Linux 5.17 to 7.2.
 
-use super::{
-    super::record::{KernelFrame, OsnoisePeriod, TimerlatContext, TimerlatEvent},
-    head::{number, seconds},
+use super::super::record::{KernelFrame, OsnoisePeriod, TimerlatContext, TimerlatEvent};
+use crate::{
+    trace_line::{number, seconds},
+    wait::Comm,
 };
-use crate::wait::Comm;
 
 /// The parsed part of a line that follows its head.
 pub(super) enum EventBody {

@@ -5,25 +5,16 @@
 //! the next line.
 
 mod event;
-mod head;
 
 use std::{fmt, io::BufRead};
 
-use super::record::{KernelFrame, TimerlatEvent, TimerlatRecord};
+use super::record::{KernelFrame, TimerlatEvent, TimerlatRecord, TracedTask};
+use crate::trace_line::{self, LineHead, TraceLineReader, excerpt};
 use event::EventBody;
-use head::LineHead;
-
-/// Maximum number of bytes of a line that are parsed. Lines of the kernel are shorter than a page
-/// (`TRACE_SEQ_BUFFER_SIZE`).
-const MAX_LINE: usize = 8192;
 
 /// Maximum number of functions kept of a stack, as in timerlat itself (`MAX_CALLS`,
 /// kernel/trace/trace_osnoise.c, 5.14 to 7.2).
 const MAX_FRAMES: usize = 256;
-
-/// Maximum number of bytes without a line of a trace. The logs of a whole test run are shorter, and input
-/// without an end, such as a device, has to fail.
-const MAX_UNRECOGNIZED: u64 = 16 * 1024 * 1024;
 
 /// The precision of a time stamp in the text: ns. The `start` of noise has full precision.
 pub const RESOLUTION_NS: u64 = 1_000;
@@ -85,11 +76,7 @@ impl std::error::Error for TraceParseError {}
 
 /// Parses a trace, line by line.
 pub struct TraceReader<R> {
-    input: R,
-    line: Vec<u8>,
-    number: u64,
-    /// Bytes since the last line of a trace.
-    unrecognized: u64,
+    lines: TraceLineReader<R>,
     /// Whether the line has been read, but belongs to the next item.
     held: bool,
 }
@@ -97,7 +84,7 @@ pub struct TraceReader<R> {
 impl<R: BufRead> TraceReader<R> {
     /// Creates a parser of the trace in `input`.
     pub fn new(input: R) -> Self {
-        Self { input, line: Vec::new(), number: 0, unrecognized: 0, held: false }
+        Self { lines: TraceLineReader::new(input), held: false }
     }
 
     /// Returns the next item, or `None` at the end. The inner result is an error if a line could not be
@@ -109,13 +96,13 @@ impl<R: BufRead> TraceReader<R> {
     #[allow(clippy::should_implement_trait, reason = "an iterator of results of results would be worse to read")]
     pub fn next(&mut self) -> std::io::Result<Option<Result<TraceItem, TraceParseError>>> {
         while self.advance()? {
-            let item = match read(&self.line) {
+            let item = match read(self.lines.line()) {
                 Line::Nothing => continue,
                 Line::Lost { cpu, events } => TraceItem::Lost { cpu, events },
                 Line::Overwritten(events) => TraceItem::Overwritten(events),
                 Line::Foreign => return Ok(Some(Err(self.error(TraceErrorKind::Foreign)))),
                 Line::Event(head, body) => {
-                    self.unrecognized = 0;
+                    self.lines.recognized();
                     match body {
                         EventBody::Event(event) => TraceItem::Record(record(&head, event)),
                         EventBody::Stack => {
@@ -141,7 +128,7 @@ impl<R: BufRead> TraceReader<R> {
     fn frames(&mut self) -> std::io::Result<Vec<KernelFrame>> {
         let mut frames = Vec::new();
         while self.advance()? {
-            let Some(frame) = event::frame(&self.line) else {
+            let Some(frame) = event::frame(self.lines.line()) else {
                 self.held = true;
                 break;
             };
@@ -157,62 +144,22 @@ impl<R: BufRead> TraceReader<R> {
         Ok(frames)
     }
 
-    /// Reads the next line, up to [`MAX_LINE`] bytes of it. Returns whether there is one.
+    /// Reads the next line. Returns whether there is one.
     fn advance(&mut self) -> std::io::Result<bool> {
         if std::mem::take(&mut self.held) {
             return Ok(true);
         }
-        self.line.clear();
-        let mut any = false;
-        loop {
-            let chunk = match self.input.fill_buf() {
-                Ok(chunk) => chunk,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            if chunk.is_empty() {
-                break;
-            }
-            any = true;
-            let end = chunk.iter().position(|byte| *byte == b'\n');
-            let taken = end.unwrap_or(chunk.len());
-            self.unrecognized += taken as u64;
-            if self.unrecognized > MAX_UNRECOGNIZED {
-                let why = format!(
-                    "no trace event in {} MiB, up to line {}; expected the output of `cat trace`",
-                    MAX_UNRECOGNIZED >> 20,
-                    self.number + 1
-                );
-                return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, why));
-            }
-            let kept = taken.min(MAX_LINE - self.line.len());
-            self.line.extend_from_slice(&chunk[..kept]);
-            self.input.consume(taken + usize::from(end.is_some()));
-            if end.is_some() {
-                break;
-            }
-        }
-        self.number += u64::from(any);
-        if self.line.last() == Some(&b'\r') {
-            self.line.pop();
-        }
-        Ok(any)
+        self.lines.advance()
     }
 
     fn error(&self, kind: TraceErrorKind) -> TraceParseError {
-        const SHOWN: usize = 60;
-        let text = String::from_utf8_lossy(&self.line);
-        let text = text.trim();
-        let mut found: String = text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
-        if text.chars().count() > SHOWN {
-            found.push('…');
-        }
-        TraceParseError { line: self.number, kind, found }
+        TraceParseError { line: self.lines.number(), kind, found: excerpt(self.lines.line()) }
     }
 }
 
 fn record(head: &LineHead, event: TimerlatEvent) -> TimerlatRecord {
-    TimerlatRecord { at_ns: head.at_ns, cpu: head.cpu, task: Some(head.task), event }
+    let task = TracedTask { tid: head.tid, comm: head.comm };
+    TimerlatRecord { at_ns: head.at_ns, cpu: head.cpu, task: Some(task), event }
 }
 
 /// A parsed line.
@@ -230,12 +177,12 @@ fn read(line: &[u8]) -> Line {
         return Line::Nothing;
     }
     if trimmed.starts_with(b"#") {
-        return match head::overwritten(trimmed) {
+        return match trace_line::overwritten(trimmed) {
             Some(events) if events > 0 => Line::Overwritten(events),
             _ => Line::Nothing,
         };
     }
-    if let Some((cpu, events)) = head::lost(trimmed) {
+    if let Some((cpu, events)) = trace_line::lost(trimmed) {
         return Line::Lost { cpu, events };
     }
     match LineHead::read(line) {

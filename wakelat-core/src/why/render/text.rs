@@ -152,7 +152,8 @@ pub(super) fn caveats(summary: &Summary, style: &Style, out: &mut String) {
     let unexplained = all.component(Component::Unexplained);
     pieces.push(TextLine::of(TextStyle::Plain, format!("{} unexplained", units::share_of(unexplained.ns, all.ns))));
     flow(TextLine::of(TextStyle::Dim, "timeline: "), pieces, "; ", style, out);
-    if summary.throttling_unknown > 0 {
+    let is_collected = !summary.not_collected.iter().any(|what| what.starts_with("throttling"));
+    if summary.throttling_unknown > 0 && is_collected {
         let waits = units::counted(summary.throttling_unknown, "wait");
         let text = format!(
             "for {waits} this kernel does not report how long quota throttling took; other components include it"

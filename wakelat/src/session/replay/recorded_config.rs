@@ -11,6 +11,9 @@ use wakelat_core::{aggregate::key::Key, recording::Header, report::LatencyFrom};
 /// If the recording does not have what `config` explicitly requests.
 pub fn config_of(header: &Header, config: &Config, input: &RecordedInput) -> Result<Config, ConfigError> {
     let mut config = config.clone();
+    if let Some(text) = &header.text {
+        config.check_trace_text(text, !input.cgroups.is_empty())?;
+    }
     let both = header.classes.iter().filter(|class| config.classes.contains(**class));
     let both = both.fold(Classes::NONE, |classes, class| classes.with(*class));
     if both == Classes::NONE || (input.has_given_classes && both != config.classes) {
@@ -23,7 +26,9 @@ pub fn config_of(header: &Header, config: &Config, input: &RecordedInput) -> Res
     config.from = match (header.from, config.from) {
         (recorded, requested) if recorded == requested => recorded,
         // The delivery of each wait is known, and can be left out.
-        (LatencyFrom::Waking, LatencyFrom::Wakeup) => LatencyFrom::Wakeup,
+        (LatencyFrom::Waking, LatencyFrom::Wakeup) if header.text.is_none_or(|text| text.has_delivery) => {
+            LatencyFrom::Wakeup
+        }
         (recorded, _) if input.has_given_from => {
             let why = format!("the recording has waits from `{}`; leave out the flag", recorded.name());
             return Err(ConfigError::usage("--from", why));
@@ -48,6 +53,7 @@ pub fn config_of(header: &Header, config: &Config, input: &RecordedInput) -> Res
 #[cfg(test)]
 mod tests {
     use wakelat_common::Class;
+    use wakelat_core::recording::{TextKind, TextSource};
 
     use super::*;
     use crate::config::Command;
@@ -82,6 +88,37 @@ mod tests {
         assert!(of("--from waking", Wakeup).unwrap_err().contains("the recording has waits from `wakeup`"));
         assert!(of("--from wakeup", Queued).unwrap_err().contains("the recording has waits from `queued`"));
         assert!(of("--by waker", Queued).unwrap_err().contains("`--by waker` needs the waker"));
+    }
+
+    /// The configuration of `hist` with these flags for the text of a trace.
+    fn of_text(flags: &str, has_delivery: bool, has_processes: bool) -> Result<Config, String> {
+        let line = format!("wakelat hist -i file {flags}");
+        let parsed = crate::cli::parse(line.split_whitespace().map(Into::into)).map_err(|error| error.to_string())?;
+        let Command::Hist(config) = parsed.command else { panic!("{:?}", parsed.command) };
+        let text = Some(TextSource { kind: TextKind::Ftrace, has_delivery, has_processes, resolution_ns: 1 });
+        let header = Header { classes: Class::ALL.into(), from: LatencyFrom::Waking, text, ..Header::default() };
+        config_of(&header, &config, config.input.as_ref().unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn without_its_delivery_a_wait_begins_at_sched_waking() {
+        let of = |flags, has_delivery| of_text(flags, has_delivery, false).map(|config| config.from);
+        assert_eq!(of("", true), Ok(LatencyFrom::Wakeup));
+        assert_eq!(of("", false), Ok(LatencyFrom::Waking));
+        assert!(of("--from wakeup", false).unwrap_err().contains("the recording has waits from `waking`"));
+    }
+
+    #[test]
+    fn what_a_text_lacks_can_be_neither_selected_nor_grouped_by() {
+        for flags in ["--policy fifo", "--by policy", "--cgroup /user.slice", "--by cgroup", "--by container"] {
+            let error = of_text(flags, true, true).unwrap_err();
+            assert!(error.contains("the text of a trace does not contain the"), "{flags}: {error}");
+        }
+        for flags in ["--pid 7", "--by pid"] {
+            assert!(of_text(flags, true, true).is_ok(), "{flags}");
+            assert!(of_text(flags, true, false).unwrap_err().contains("the `process` of a task"), "{flags}");
+        }
+        assert!(of_text("--tid 7 --comm a --prio 120 --cpus 0 --by tid,comm,prio,cpu", true, false).is_ok());
     }
 
     #[test]

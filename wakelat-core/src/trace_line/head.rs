@@ -4,14 +4,21 @@
 //! The number of flags varies by kernel (4 to 7). The `(TGID)` is present only with the option
 //! `record-tgid`.
 
-use super::super::record::TracedTask;
 use crate::wait::Comm;
 
 /// The head of a line: when and where, and the task that was running.
-pub(super) struct LineHead {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LineHead {
+    /// When: ns of the trace's clock.
     pub at_ns: u64,
+    /// The CPU.
     pub cpu: u32,
-    pub task: TracedTask,
+    /// Thread on that CPU; 0 is idle.
+    pub tid: u32,
+    /// Its process, if the line has it.
+    pub pid: Option<u32>,
+    /// Its name.
+    pub comm: Comm,
 }
 
 impl LineHead {
@@ -19,11 +26,11 @@ impl LineHead {
     ///
     /// A name may contain any byte. It has at most 15 bytes, too few for a whole head, so the first
     /// position at which a head can be parsed is the right one.
-    pub fn read(line: &[u8]) -> Option<(Self, &[u8])> {
+    pub(crate) fn read(line: &[u8]) -> Option<(Self, &[u8])> {
         let dashes = line.iter().enumerate().filter(|(_, byte)| **byte == b'-').map(|(at, _)| at);
         dashes.take(16).find_map(|dash| {
             let (tid, rest) = number(&line[dash + 1..])?;
-            let rest = past_tgid(rest.trim_ascii_start());
+            let (pid, rest) = split_tgid(rest.trim_ascii_start());
             let (cpu, rest) = number(rest.strip_prefix(b"[")?)?;
             let rest = rest.strip_prefix(b"]")?.trim_ascii_start();
             let (first, after) = word(rest)?;
@@ -36,27 +43,28 @@ impl LineHead {
                 }
             };
             let comm = Comm::new(line[..dash].trim_ascii_start());
-            let task = TracedTask { tid: u32::try_from(tid).ok()?, comm };
-            Some((Self { at_ns: stamp, cpu: u32::try_from(cpu).ok()?, task }, rest.trim_ascii()))
+            let [tid, cpu] = [tid, cpu].map(u32::try_from);
+            Some((Self { at_ns: stamp, cpu: cpu.ok()?, tid: tid.ok()?, pid, comm }, rest.trim_ascii()))
         })
     }
 }
 
-/// Skips `(TGID)` or `(-------)`, if present.
-fn past_tgid(text: &[u8]) -> &[u8] {
-    let Some(inside) = text.strip_prefix(b"(") else { return text };
-    let end = inside.iter().position(|byte| *byte == b')');
-    end.map_or(text, |end| inside[end + 1..].trim_ascii_start())
+/// Splits off `(TGID)` or `(-------)`, if present.
+fn split_tgid(text: &[u8]) -> (Option<u32>, &[u8]) {
+    let Some(inside) = text.strip_prefix(b"(") else { return (None, text) };
+    let Some(end) = inside.iter().position(|byte| *byte == b')') else { return (None, text) };
+    let tgid = number(inside[..end].trim_ascii()).and_then(|(tgid, _)| u32::try_from(tgid).ok());
+    (tgid, inside[end + 1..].trim_ascii_start())
 }
 
 /// Splits off the first word.
-fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(crate) fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
     (end > 0).then(|| text.split_at(end))
 }
 
 /// Parses the digits at the beginning. Returns the number and the rest.
-pub(super) fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+pub(crate) fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
     Some((std::str::from_utf8(digits).ok()?.parse().ok()?, rest))
@@ -71,7 +79,7 @@ fn timestamp(word: &[u8]) -> Option<u64> {
 }
 
 /// Parses seconds with a fraction of six or nine digits to ns. Returns them and the rest.
-pub(super) fn seconds(text: &[u8]) -> Option<(u64, &[u8])> {
+pub(crate) fn seconds(text: &[u8]) -> Option<(u64, &[u8])> {
     let (seconds, rest) = number(text)?;
     let rest = rest.strip_prefix(b".")?;
     let (fraction, after) = number(rest)?;
@@ -84,20 +92,21 @@ pub(super) fn seconds(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((seconds.checked_mul(1_000_000_000)?.checked_add(fraction)?, after))
 }
 
-/// Parses `CPU:3 [LOST 12 EVENTS]` or `CPU:3 [LOST EVENTS]` (`trace_print_lost_events`,
-/// `print_trace_line`).
-pub(super) fn lost(line: &[u8]) -> Option<(u32, Option<u64>)> {
+/// Parses `CPU:3 [LOST 12 EVENTS]` or `CPU:3 [LOST EVENTS]` (`trace_print_lost_events`, `print_trace_line`), and
+/// `CPU:3 [12 EVENTS DROPPED]` or `CPU:3 [EVENTS DROPPED]` of trace-cmd.
+pub(crate) fn lost(line: &[u8]) -> Option<(u32, Option<u64>)> {
     let (cpu, rest) = number(line.strip_prefix(b"CPU:")?)?;
-    let rest = rest.strip_prefix(b" [LOST ")?;
-    let events = match rest {
-        b"EVENTS]" => None,
-        _ => Some(number(rest).filter(|(_, rest)| *rest == b" EVENTS]")?.0),
+    let inside = rest.strip_prefix(b" [")?.strip_suffix(b"]")?;
+    let inside = inside.strip_prefix(b"LOST ").or_else(|| inside.strip_suffix(b" DROPPED"))?;
+    let events = match inside {
+        b"EVENTS" => None,
+        _ => Some(number(inside).filter(|(_, rest)| *rest == b" EVENTS")?.0),
     };
     Some((u32::try_from(cpu).ok()?, events))
 }
 
 /// Parses the number of overwritten events from `# entries-in-buffer/entries-written: 12/34   #P:8`.
-pub(super) fn overwritten(line: &[u8]) -> Option<u64> {
+pub(crate) fn overwritten(line: &[u8]) -> Option<u64> {
     let (in_buffer, rest) = number(line.strip_prefix(b"# entries-in-buffer/entries-written: ")?)?;
     let (written, _) = number(rest.strip_prefix(b"/")?)?;
     Some(written.saturating_sub(in_buffer))
