@@ -1,26 +1,22 @@
 //! Builds wakelat and its kernel tests as programs that need no library at run time.
 
-use std::env;
 use std::process::Command;
 
+use crate::architecture::Architecture;
 use crate::cargo_build;
 pub use crate::cargo_build::BuildOutput;
 use crate::workspace;
 
-/// Builds the binary that users get on this machine's architecture and that guests run, linked with glibc.
+/// Builds the binary that users and guests of this architecture run, linked with glibc.
 ///
 /// # Errors
 /// Fails if wakelat does not build.
-pub fn released() -> anyhow::Result<BuildOutput> {
-    release_for(&target())
+pub fn released(architecture: Architecture) -> anyhow::Result<BuildOutput> {
+    cargo_build::build(["--release", "--target", &architecture.target()], |cargo| link_for(cargo, architecture))
 }
 
-/// The target that [`released`] compiles for.
-fn target() -> String {
-    format!("{}-unknown-linux-gnu", env::consts::ARCH)
-}
-
-/// Builds the release binary for `target`, with no library that it would have to find at run time.
+/// Builds the release binary for a `target` of this machine's architecture, with no library that it would have to find
+/// at run time.
 ///
 /// # Errors
 /// Fails if wakelat does not build.
@@ -28,25 +24,49 @@ pub fn release_for(target: &str) -> anyhow::Result<BuildOutput> {
     cargo_build::build(["--release", "--target", target], |cargo| make_static(cargo, target))
 }
 
-/// Builds the release binary for a `target` of another architecture, with the C compiler `linker`.
+/// Returns a command that builds the kernel tests as [`released`] builds wakelat, and runs them on this machine.
 ///
 /// # Errors
-/// Fails if wakelat does not build.
-pub fn release_with_linker(target: &str, linker: &str) -> anyhow::Result<BuildOutput> {
-    cargo_build::build(["--release", "--target", target], |cargo| {
-        make_static(cargo, target);
-        cargo.env(format!("CARGO_TARGET_{}_LINKER", in_variables(target)), linker);
-    })
+/// Fails on a machine of an architecture that there are no releases for.
+pub fn kernel_tests() -> anyhow::Result<Command> {
+    let own = Architecture::own()?;
+    Ok(cargo_for(own, &["test"]))
 }
 
-/// Returns a command that builds the kernel tests as [`released`] builds wakelat. It also runs them, unless
-/// the caller adds `--no-run`.
-pub fn kernel_tests() -> Command {
-    let target = target();
+/// Returns a command that builds the programs of the kernel tests as [`released`] builds wakelat: the suites that
+/// `suites` names, or all of them, and the programs that run them in a guest.
+pub fn guest_programs(architecture: Architecture, suites: Option<&[&str]>) -> Command {
+    match suites {
+        None => cargo_for(architecture, &["test", "--no-run"]),
+        // With a suite, cargo also builds the programs that are not tests, because a suite may run them.
+        Some([]) => cargo_for(architecture, &["build", "--bins"]),
+        Some(suites) => {
+            let mut cargo = cargo_for(architecture, &["test", "--no-run"]);
+            cargo.args(suites.iter().flat_map(|suite| ["--test", suite]));
+            cargo
+        }
+    }
+}
+
+fn cargo_for(architecture: Architecture, arguments: &[&str]) -> Command {
     let mut cargo = workspace::cargo();
-    cargo.args(["test", "--package=wakelat-tests", "--release", "--target", &target]);
-    make_static(&mut cargo, &target);
+    cargo.args(arguments).args(["--package=wakelat-tests", "--release", "--target", &architecture.target()]);
+    if !architecture.is_own() {
+        // They are built only for a few guests, which takes longer than the guests run. Not by a variable, which the
+        // build of the BPF programs would inherit.
+        cargo.args(["--config", "profile.release.opt-level=1"]);
+    }
+    link_for(&mut cargo, architecture);
     cargo
+}
+
+/// Makes cargo link programs for `architecture` statically.
+fn link_for(cargo: &mut Command, architecture: Architecture) {
+    let target = architecture.target();
+    make_static(cargo, &target);
+    if !architecture.is_own() {
+        cargo.env(format!("CARGO_TARGET_{}_LINKER", in_variables(&target)), architecture.cross_linker());
+    }
 }
 
 /// Makes cargo link programs for `target` statically.
