@@ -25,14 +25,15 @@ pub const SHORT: &[&str] = &[
     "busy",
 ];
 
-/// What a kernel of another architecture runs with every change: what depends on its byte order of loads and stores, its
-/// clock, its system calls and its tracepoints. Each suite has to be built for it first.
+/// What a kernel of another architecture runs with every change: what depends on the order of loads and stores, the
+/// clock, the system calls and the tracepoints. Each suite has to be built for it first.
 pub const OTHER_ARCHITECTURE: &[&str] = &[
     "verifier",
     "counts:across_cpus",
     "queue_clock:of_the_kernel",
     "cause_sums:to_the_run_delay",
-    "sandbox:while_it_measures",
+    "sandbox:refused",
+    "verify:of_all_tasks_agrees_under_load",
 ];
 
 /// Suites that need hist triggers and a second CPU.
