@@ -6,10 +6,8 @@ use anyhow::{Context, ensure};
 use wakelat_build::Architecture;
 
 use super::{
-    args::AccelChoice,
     emulator::Emulator,
-    fetch::{self, KernelImage},
-    guests,
+    fetch,
     image::{GuestPrograms, ImageDirectory},
     qemu::Accel,
     rtla,
@@ -46,17 +44,11 @@ pub fn emulator(architecture: Architecture) -> anyhow::Result<Emulator> {
 }
 
 impl Platform {
-    /// Builds the programs and the root file system; tries `kernel` under KVM if `choice` demands it.
+    /// Builds the programs and the root file system, for guests that QEMU's translator executes.
     ///
     /// # Errors
     /// Fails if the programs do not build, or the root file system cannot be written.
-    pub fn prepare(
-        emulator: Emulator,
-        directory: &ImageDirectory,
-        content: &ImageContent<'_>,
-        choice: AccelChoice,
-        kernel: &KernelImage,
-    ) -> anyhow::Result<Self> {
+    pub fn prepare(emulator: Emulator, directory: &ImageDirectory, content: &ImageContent<'_>) -> anyhow::Result<Self> {
         let architecture = emulator.architecture();
         let programs = GuestPrograms::build(architecture, content.suites)?;
         let image = directory.image(architecture);
@@ -68,16 +60,7 @@ impl Platform {
         programs
             .write_image(&image, &others, commands.as_deref(), content.job)
             .with_context(|| format!("no root file system for `{}`", architecture.name()))?;
-        let mut platform = Self { emulator, image, accel: Accel::Tcg };
-        platform.accel = match choice {
-            // The host's CPU executes only its own instructions.
-            _ if !architecture.is_own() => Accel::Tcg,
-            AccelChoice::Tcg => Accel::Tcg,
-            AccelChoice::Kvm => Accel::Kvm,
-            AccelChoice::Auto if guests::has_kvm(&platform, kernel)? => Accel::Kvm,
-            AccelChoice::Auto => Accel::Tcg,
-        };
-        Ok(platform)
+        Ok(Self { emulator, image, accel: Accel::Tcg })
     }
 }
 

@@ -12,16 +12,16 @@ use anyhow::{Context, bail, ensure};
 use wakelat_build::{Architecture, workspace};
 
 use crate::{
-    args::{Modes, VmArgs},
+    args::{AccelChoice, Modes, VmArgs},
     boot_plan::BootPlan,
     emulator::Emulator,
-    fetch,
-    guests::{Guests, PlannedGuest},
+    fetch::{self, KernelImage},
+    guests::{self, Guests, PlannedGuest},
     image::ImageDirectory,
     instruction_table::{InstructionKind, InstructionTable},
     kernels::{self, KernelSpec},
     platform::{self, ImageContent, Platform},
-    qemu::{Limits, TimeMode},
+    qemu::{Accel, Limits, TimeMode},
     result_table::{self, VmResult, VmRow},
     suites::{self, GuestTask},
     test_matrix,
@@ -59,7 +59,8 @@ pub fn run(args: &VmArgs) -> anyhow::Result<Vec<VmRow>> {
         let suites = suites::binaries(guests().map(|guest| &guest.task)).map(Vec::from_iter);
         let job = if tests { args.test.as_slice() } else { &args.command };
         let content = ImageContent { suites: suites.as_deref(), tests, job };
-        let platform = Platform::prepare(emulator?, &image_dir, &content, args.accel, kernel)?;
+        let mut platform = Platform::prepare(emulator?, &image_dir, &content)?;
+        platform.accel = accel(&platform, args.accel, kernel)?;
         platforms.insert(architecture, platform);
     }
     let guests = Guests {
@@ -153,6 +154,17 @@ fn enough_memory(mode: TimeMode) -> Result<(), String> {
         "a guest with {} CPUs needs {needed_mib} MiB of memory, {available_mib} MiB are available",
         mode.cpus()
     ))
+}
+
+/// What executes the guests of a platform: the host's CPU only if their architecture is its own.
+fn accel(platform: &Platform, choice: AccelChoice, kernel: &KernelImage) -> anyhow::Result<Accel> {
+    Ok(match choice {
+        AccelChoice::Kvm | AccelChoice::Auto if !platform.emulator.architecture().is_own() => Accel::Tcg,
+        AccelChoice::Tcg => Accel::Tcg,
+        AccelChoice::Kvm => Accel::Kvm,
+        AccelChoice::Auto if guests::has_kvm(platform, kernel)? => Accel::Kvm,
+        AccelChoice::Auto => Accel::Tcg,
+    })
 }
 
 /// Compares the instruction counts of this run with the accepted ones, or accepts them.
