@@ -171,12 +171,12 @@ fn kept(dir: &Path) -> Option<KernelImage> {
 
 /// A static busybox for commands and shells in guests of an architecture.
 pub fn busybox(architecture: Architecture) -> anyhow::Result<PathBuf> {
-    let (cache, _lock) = lock_cache()?;
-    let dir = cache.join("busybox").join(architecture.debian());
+    let dir = cache_dir()?.join("busybox").join(architecture.debian());
     let busybox = dir.join("busybox");
     if is_intact(&busybox) {
         return Ok(busybox);
     }
+    let (cache, _lock) = lock_cache()?;
     let staging = dir.join("staging");
     fs::create_dir_all(&staging).with_context(|| format!("cannot create `{}`", staging.display()))?;
     let suite = DebianSuite::open(&cache, BUSYBOX_SUITE, architecture)?;

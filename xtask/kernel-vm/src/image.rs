@@ -24,11 +24,10 @@ pub struct GuestPrograms {
 }
 
 impl GuestPrograms {
-    /// Builds the static `wakelat` as it is released for an architecture, and static test binaries: those named, or all
-    /// of them.
+    /// Builds the static `wakelat` for an architecture, and static test binaries: those named, or all of them.
     pub fn build(architecture: Architecture, suites: Option<&[&str]>) -> anyhow::Result<Self> {
         let mut programs = Self::default();
-        programs.binaries.insert("wakelat".to_owned(), static_build::released(architecture)?.binary);
+        programs.binaries.insert("wakelat".to_owned(), static_build::for_guests(architecture)?.binary);
         // Static programs need neither a libc nor a loader in the guest.
         let mut cargo = static_build::guest_programs(architecture, suites);
         let output = cargo

@@ -7,12 +7,24 @@ use crate::cargo_build;
 pub use crate::cargo_build::BuildOutput;
 use crate::workspace;
 
-/// Builds the binary that users and guests of this architecture run, linked with glibc.
+/// Builds the binary that users of this architecture run, linked with glibc.
 ///
 /// # Errors
 /// Fails if wakelat does not build.
 pub fn released(architecture: Architecture) -> anyhow::Result<BuildOutput> {
     cargo_build::build(["--release", "--target", &architecture.target()], |cargo| link_for(cargo, architecture))
+}
+
+/// Builds the binary that guests of this architecture run: the one that users run, or, for another architecture than this
+/// machine's, the same with less optimization.
+///
+/// # Errors
+/// Fails if wakelat does not build.
+pub fn for_guests(architecture: Architecture) -> anyhow::Result<BuildOutput> {
+    cargo_build::build(["--release", "--target", &architecture.target()], |cargo| {
+        cargo.args(guest_profile(architecture));
+        link_for(cargo, architecture);
+    })
 }
 
 /// Builds the release binary for a `target` of this machine's architecture, with no library that it would have to find
@@ -33,7 +45,7 @@ pub fn kernel_tests() -> anyhow::Result<Command> {
     Ok(cargo_for(own, &["test"]))
 }
 
-/// Returns a command that builds the programs of the kernel tests as [`released`] builds wakelat: the suites that
+/// Returns a command that builds the programs of the kernel tests as [`for_guests`] builds wakelat: the suites that
 /// `suites` names, or all of them, and the programs that run them in a guest.
 pub fn guest_programs(architecture: Architecture, suites: Option<&[&str]>) -> Command {
     match suites {
@@ -51,13 +63,17 @@ pub fn guest_programs(architecture: Architecture, suites: Option<&[&str]>) -> Co
 fn cargo_for(architecture: Architecture, arguments: &[&str]) -> Command {
     let mut cargo = workspace::cargo();
     cargo.args(arguments).args(["--package=wakelat-tests", "--release", "--target", &architecture.target()]);
-    if !architecture.is_own() {
-        // They are built only for a few guests, which takes longer than the guests run. Not by a variable, which the
-        // build of the BPF programs would inherit.
-        cargo.args(["--config", "profile.release.opt-level=1"]);
-    }
+    cargo.args(guest_profile(architecture));
     link_for(&mut cargo, architecture);
     cargo
+}
+
+/// Cargo's arguments for programs that only guests run. Building for another architecture takes longer than its guests
+/// run, so it is done with little optimization; programs for this machine's architecture are those that the tests on the
+/// machine itself run.
+fn guest_profile(architecture: Architecture) -> &'static [&'static str] {
+    // Not a variable, which the build of the BPF programs would inherit.
+    if architecture.is_own() { &[] } else { &["--config", "profile.release.opt-level=1"] }
 }
 
 /// Makes cargo link programs for `architecture` statically.
