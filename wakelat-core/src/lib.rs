@@ -123,6 +123,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+pub mod cpu_interrupt;
 pub mod decode;
 pub mod hash;
 pub mod osnoise_tracers;
