@@ -50,9 +50,28 @@ fn call(number: libc::c_long, fd: libc::c_int, byte: &mut u8) -> isize {
     result
 }
 
+/// `read` or `write` of one byte. Returns the number of bytes, or the negated errno, as the kernel does.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+fn call(number: libc::c_long, fd: libc::c_int, byte: &mut u8) -> isize {
+    let result;
+    // SAFETY: the kernel reads or writes only `byte`, which outlives the call, and clobbers only the result.
+    unsafe {
+        std::arch::asm!(
+            "svc #0",
+            in("x8") number,
+            inlateout("x0") isize::try_from(fd).expect("a small number") => result,
+            in("x1") byte,
+            in("x2") 1usize,
+            options(nostack)
+        );
+    }
+    result
+}
+
 /// `read` or `write` of one byte through the C library, whose function is then the innermost frame.
 /// Returns the number of bytes, or the negated errno.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[inline(always)]
 fn call(number: libc::c_long, fd: libc::c_int, byte: &mut u8) -> isize {
     // SAFETY: the kernel reads or writes only `byte`, which outlives the call.

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     machine,
     replay::{ReplayEvent, ReplayEventKind},
-    trace_buffer::{self, FtraceFormat, PAGE},
+    trace_buffer::{self, FtraceFormat},
     tracefs,
 };
 
@@ -101,7 +101,7 @@ impl EventRecording {
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let mut pages = Vec::new();
         loop {
-            let mut page = vec![0; PAGE];
+            let mut page = vec![0; machine::page_size()];
             match file.read(&mut page) {
                 Ok(0) => return pages,
                 Ok(_) => pages.push(page),

@@ -9,14 +9,12 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{procfs, skip::Skip, task, workload::until};
+use crate::{machine, procfs, skip::Skip, task, workload::until};
 
 const DIRECTORY: &str = "/sys/kernel/mm/ksm";
 
 /// Memory to scan: bytes.
 const MEMORY: NonZeroUsize = NonZeroUsize::new(16 << 20).expect("not 0");
-
-const PAGE: usize = 4_096;
 
 /// The thread name of the kernel thread.
 pub const NAME: &str = "ksmd";
@@ -50,10 +48,10 @@ impl Ksmd {
         // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
         let memory = unsafe { mmap_anonymous(None, MEMORY, protection, flags) }.expect("memory to scan");
         let ksmd = Self { tid, settings, cpus, nice: nice(tid), memory };
-        for page in 0..MEMORY.get() / PAGE {
+        for offset in (0..MEMORY.get()).step_by(machine::page_size()) {
             // Pages that differ are scanned again and again, and never merged.
             // SAFETY: within the mapping, which is writable and aligned to pages.
-            unsafe { memory.cast::<u8>().add(page * PAGE).cast::<u64>().write(page as u64 + 1) };
+            unsafe { memory.cast::<u8>().add(offset).cast::<u64>().write(offset as u64 + 1) };
         }
         // SAFETY: advice about a mapping of this process, whose contents it does not change.
         unsafe { madvise(memory, MEMORY.get(), MmapAdvise::MADV_MERGEABLE) }.expect("the kernel merges pages");

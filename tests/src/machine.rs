@@ -27,7 +27,10 @@ pub fn two_cpus() -> Result<[usize; 2], Skip> {
 
 /// Whether the CPU is emulated in software, where time passes differently: a system call takes tens of µs.
 pub fn is_emulated() -> bool {
-    fs::read_to_string("/proc/cpuinfo").is_ok_and(|info| info.contains("QEMU TCG"))
+    /// What QEMU's translator calls its CPU on x86, and on arm64 the implementer that the architecture reserves for
+    /// software (`MIDR_EL1`).
+    const NAMES: [&str; 2] = ["QEMU TCG", "CPU implementer\t: 0x00"];
+    fs::read_to_string("/proc/cpuinfo").is_ok_and(|info| NAMES.iter().any(|name| info.contains(name)))
 }
 
 /// Whether this machine's time passes only while it runs. Not so if an emulator follows the host's
@@ -51,6 +54,11 @@ pub fn ring_buffer_may_sleep() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let major = release.split('.').next().and_then(|number| number.parse::<u32>().ok());
     is_preempt_rt() && major.is_some_and(|major| major < 6)
+}
+
+/// Size of a page of memory, and of a page of a trace buffer: bytes.
+pub fn page_size() -> usize {
+    rustix::param::page_size()
 }
 
 /// Memory that is available to a test: bytes.

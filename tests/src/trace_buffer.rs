@@ -7,9 +7,6 @@
 
 use std::collections::HashMap;
 
-/// Size of a page: bytes.
-pub const PAGE: usize = 4096;
-
 /// Offset of the entries: after the time of the first one and the length of all.
 const DATA: usize = 16;
 
@@ -129,7 +126,7 @@ mod tests {
         let mut page = at_ns.to_le_bytes().to_vec();
         page.extend(((words.len() as u64 * 4) | flags).to_le_bytes());
         page.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-        page.resize(PAGE, 0xee);
+        page.resize(4096, 0xee);
         page
     }
 

@@ -326,12 +326,14 @@ fn a_closed_terminal_ends_the_run() -> TestOutcome {
 }
 
 fn a_second_signal_ends_a_run_whose_output_is_not_read() -> TestOutcome {
-    let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 100)).stage();
+    // One page: less than the lines of the workload.
+    let page = machine::page_size();
+    let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), page as u64 / 40)).stage();
     let mut command = command(&["trace", "--comm", "wl-p?ng"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat can be run");
     let unread = child.stdout.take().expect("piped");
-    // One page: less than the lines of the workload.
-    fcntl(&unread, FcntlArg::F_SETPIPE_SZ(4096)).expect("a pipe can be made smaller");
+    let page = i32::try_from(page).expect("a page is small");
+    fcntl(&unread, FcntlArg::F_SETPIPE_SZ(page)).expect("a pipe can be made smaller");
     let threads = format!("/proc/{}/task", child.id());
     let mut wakelat = Wakelat::from_child(child);
     wakelat.until_measuring();

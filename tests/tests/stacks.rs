@@ -96,7 +96,7 @@ fn assert_known(document: &Value, role: &str, function: &Function, kernel: &str)
         // If the C library makes the system call, its function is the innermost, and the caller is unknown.
         // And the numbers that a program has in place of frame pointers may be outside every mapping.
         let user = stack["user_missing"] == "no_room"
-            || !cfg!(target_arch = "x86_64")
+            || !cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
             || stack["user"][0].as_str().is_some_and(|name| function.is(name));
         is_on(&stack["kernel"], kernel) && user
     };

@@ -29,7 +29,8 @@ fn the_kernel_publishes_its_types() -> TestOutcome {
 
 fn a_ring_buffer_can_be_made() -> TestOutcome {
     // map_type, key_size, value_size, max_entries: the size in bytes, at least a page.
-    let attributes = [BPF_MAP_TYPE_RINGBUF, 0, 0, 4096];
+    let page = u32::try_from(machine::page_size()).expect("a page is small");
+    let attributes = [BPF_MAP_TYPE_RINGBUF, 0, 0, page];
     // SAFETY: the attributes have the length given, are only read, and outlive the call.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, BPF_MAP_CREATE, attributes.as_ptr(), size_of_val(&attributes)) };
     assert!(fd >= 0, "{}", io::Error::last_os_error());

@@ -42,6 +42,9 @@ fn behind_hog(sleeper: Policy) -> Workload {
 
 const SPIN_NS: u64 = 3_000_000;
 
+/// The kernel's name for the interrupt of a CPU's timer: a vector on x86, the handler of an interrupt on arm64.
+const TIMER_INTERRUPT: &str = if cfg!(target_arch = "aarch64") { "arch_timer" } else { "local_timer" };
+
 /// Number of timers whose interrupt takes some ms.
 const TIMERS: u64 = 10_000;
 
@@ -148,9 +151,9 @@ fn an_interrupt_is_separated_from_the_task_that_it_interrupts(attach: AttachCase
         return Err(Skip::because("with PREEMPT_RT, timers of user space expire in a thread and not in the interrupt"));
     }
     let (wakeups, performance) = planted(attach, 12, machine::one_cpu(), PlantedCause::Timers { timers: TIMERS });
-    assert_first(&wakeups, "irq", "local_timer");
+    assert_first(&wakeups, "irq", TIMER_INTERRUPT);
     let due = due(&wakeups, &performance, "interrupt");
-    assert_due("local_timer", culprit(&wakeups, "irq", "local_timer"), due, &wakeups);
+    assert_due(TIMER_INTERRUPT, culprit(&wakeups, "irq", TIMER_INTERRUPT), due, &wakeups);
     assert_eq!(culprit(&wakeups, "softirq", "NET_RX"), 0, "{wakeups}");
     Ok(())
 }

@@ -169,9 +169,10 @@ fn crates_depend_on_each_other_in_one_direction() {
 
 #[test]
 fn data_flows_in_one_direction() {
-    let knows: [(&str, &[&str]); 26] = [
+    let knows: [(&str, &[&str]); 27] = [
         ("wakelat-core/src/wait.rs", &[]),
         ("wakelat-core/src/softirq.rs", &[]),
+        ("wakelat-core/src/cpu_interrupt.rs", &[]),
         ("wakelat-core/src/decode.rs", &["wait"]),
         ("wakelat-core/src/report.rs", &["aggregate", "wait"]),
         ("wakelat-core/src/report/", &["aggregate"]),
@@ -180,14 +181,20 @@ fn data_flows_in_one_direction() {
         ("wakelat-core/src/timeline/event.rs", &["wait"]),
         ("wakelat-core/src/timeline/decode/", &["decode", "wait"]),
         ("wakelat-core/src/timeline/", &["report", "wait"]),
-        ("wakelat-core/src/why/render/", &["aggregate", "report", "render", "softirq", "timeline", "wait", "why"]),
+        (
+            "wakelat-core/src/why/render/",
+            &["aggregate", "cpu_interrupt", "report", "render", "softirq", "timeline", "wait", "why"],
+        ),
         ("wakelat-core/src/why/", &["aggregate", "report", "timeline", "wait"]),
         ("wakelat-core/src/service/", &["aggregate", "report", "why"]),
         ("wakelat-core/src/recording/", &["aggregate", "report", "timeline", "wait"]),
         ("wakelat-core/src/perfetto/", &["aggregate", "recording", "render", "report", "timeline", "wait", "why"]),
         ("wakelat-core/src/parquet/", &["aggregate", "recording", "render", "report", "timeline", "wait", "why"]),
         ("wakelat-core/src/folded_waits.rs", &["aggregate", "render", "timeline", "why"]),
-        ("wakelat-core/src/osnoise_tracers/render/", &["aggregate", "osnoise_tracers", "render", "softirq", "wait"]),
+        (
+            "wakelat-core/src/osnoise_tracers/render/",
+            &["aggregate", "cpu_interrupt", "osnoise_tracers", "render", "softirq", "wait"],
+        ),
         ("wakelat-core/src/osnoise_tracers/", &["aggregate", "osnoise_tracers", "trace_line", "wait"]),
         ("wakelat-core/src/trace_line/", &["wait"]),
         (

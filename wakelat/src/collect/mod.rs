@@ -82,6 +82,11 @@ pub struct Settings {
     pub filter: FilterSettings,
 }
 
+impl Settings {
+    /// Size of a ring buffer that carries no records: the largest page size, in bytes.
+    pub const SMALLEST_RING: u32 = 1 << 16;
+}
+
 /// What is recorded about each CPU besides every switch. Probes for the rest are not attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimelineSettings {

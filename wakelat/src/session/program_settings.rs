@@ -20,9 +20,6 @@ use wakelat_core::{
 };
 use wakelat_kernel::thread_priority;
 
-/// The largest page size: enough for a ring buffer that carries no records.
-const SMALLEST_RING: u32 = 1 << 16;
-
 /// The settings for `config`. `shows_waits`: the view shows single waits; `shows_events`: the events between
 /// waits that it shows; `causes`: the groups by which it shows causes that the programs count.
 pub fn of(
@@ -35,7 +32,7 @@ pub fn of(
     let filter = &config.filter;
     let aggregate = config.mode == Mode::Aggregate;
     let ring_bytes = match (aggregate, shows_events) {
-        (true, _) => SMALLEST_RING,
+        (true, _) => Settings::SMALLEST_RING,
         (false, None) => config.resources.ring_bytes,
         (false, Some(_)) => config.resources.timeline_ring_bytes,
     };

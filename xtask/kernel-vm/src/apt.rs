@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use wakelat_build::Architecture;
 
 /// Debian's archive keys, for every suite that is still served.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -16,9 +17,11 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// How old a suite's index may be before it is fetched again.
 const INDEX_IS_FRESH_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// One suite with an apt root of its own, so that a package name always means this suite's package.
+/// One suite with an apt root of its own, so that a package name always means this suite's package for one
+/// architecture.
 pub struct DebianSuite {
     root: PathBuf,
+    architecture: Architecture,
 }
 
 /// One version of a package, as in the suite's index.
@@ -30,13 +33,15 @@ pub struct Package {
 }
 
 impl DebianSuite {
-    /// Prepares the root under `cache` and updates its index. Without a network, an older index is used.
+    /// Prepares the root under `cache`, for the packages of one architecture, and updates its index. Without a network,
+    /// an older index is used.
     ///
     /// # Errors
     /// Fails if there is no apt, no Debian mirror among its sources, or neither a network nor an older
     /// index.
-    pub fn open(cache: &Path, name: &str) -> anyhow::Result<Self> {
-        let suite = Self { root: cache.join("apt").join(name) };
+    pub fn open(cache: &Path, name: &str, architecture: Architecture) -> anyhow::Result<Self> {
+        let root = cache.join("apt").join(format!("{name}-{}", architecture.debian()));
+        let suite = Self { root, architecture };
         for dir in ["lists/partial", "cache/archives/partial"] {
             let dir = suite.root.join(dir);
             fs::create_dir_all(&dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
@@ -108,8 +113,8 @@ impl DebianSuite {
             format!("Dir::State::Lists={}", path("lists")),
             "Dir::State::status=/dev/null".to_owned(),
             format!("Dir::Cache={}", path("cache")),
-            "APT::Architecture=amd64".to_owned(),
-            "APT::Architectures=amd64".to_owned(),
+            format!("APT::Architecture={}", self.architecture.debian()),
+            format!("APT::Architectures={}", self.architecture.debian()),
             // Only the index of packages: a tenth of what apt fetches by default.
             "Acquire::Languages=none".to_owned(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),

@@ -11,8 +11,8 @@ pub struct VmArgs {
     /// [default: the whole list]
     #[arg(long = "kernel", value_name = "NAME")]
     pub(crate) kernels: Vec<String>,
-    /// Run the selection for every change: all kernels, few of them in every mode
-    #[arg(long, conflicts_with_all = ["kernels", "mode", "test", "all_suites", "command"])]
+    /// Run the selection for every change: most kernels, few of them in every mode
+    #[arg(long, conflicts_with_all = ["mode", "test", "all_suites", "command"])]
     pub(crate) everyday: bool,
     /// How time passes in the guest [default: smp for a command, both for tests; the whole list also has
     /// one kernel of each series counted and one repeated]

@@ -10,9 +10,10 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 use sha2::{Digest, Sha256};
+use wakelat_build::Architecture;
 
 use super::{
-    apt::{self, DebianSuite, PackageGone},
+    apt::{DebianSuite, PackageGone},
     kernels::{self, KernelSpec},
 };
 use crate::vmlinuz;
@@ -23,12 +24,15 @@ const BUILDS_TRIED: usize = 16;
 /// How long not to request a build again that the mirror has lost.
 const GONE_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// The Debian suite that busybox is from.
+const BUSYBOX_SUITE: &str = "bookworm";
+
 /// A kernel that can be booted.
 #[derive(Clone, Debug)]
 pub struct KernelImage {
     /// The package that contains it: name, version and architecture.
     pub package: String,
-    /// The compressed kernel.
+    /// The kernel, in a form that the emulator boots.
     pub vmlinuz: PathBuf,
     /// Its BTF, the same bytes as its `/sys/kernel/btf/vmlinux`.
     pub btf: PathBuf,
@@ -74,7 +78,9 @@ pub fn kernels(specs: &[KernelSpec]) -> anyhow::Result<Vec<(KernelSpec, anyhow::
     let mut suites = BTreeMap::new();
     let kernels = specs.iter().map(|spec| {
         // Several kernels share a suite, and without a network each attempt to reach it takes a while.
-        let suite = suites.entry(&spec.suite).or_insert_with(|| DebianSuite::open(&cache, &spec.suite));
+        let suite = suites
+            .entry((&spec.suite, spec.architecture))
+            .or_insert_with(|| DebianSuite::open(&cache, &spec.suite, spec.architecture));
         (spec.clone(), kernel(spec, suite.as_ref(), &cache))
     });
     Ok(kernels.collect())
@@ -123,6 +129,7 @@ fn newest(spec: &KernelSpec, suite: &DebianSuite, dir: &Path, cache: &Path) -> a
         };
         let image = file_in(&deb, is_kernel).with_context(|| format!("cannot unpack `{}`", package.stem))?;
         let btf = vmlinuz::btf(&image).with_context(|| format!("cannot take BTF from `{}`", package.stem))?;
+        let image = vmlinuz::bootable(&image).with_context(|| format!("cannot unpack `{}`", package.stem))?;
         // Only one build of each kernel is kept, because its name changes with every security update.
         fs::remove_dir_all(dir).and_then(|()| fs::create_dir_all(dir)).context("cannot clear older builds")?;
         store(&kernel.vmlinuz, &image)?;
@@ -162,17 +169,18 @@ fn kept(dir: &Path) -> Option<KernelImage> {
     })
 }
 
-/// A static busybox for commands and shells, from the machine's package sources.
-pub fn busybox() -> anyhow::Result<PathBuf> {
-    let dir = cache_dir()?.join("busybox");
+/// A static busybox for commands and shells in guests of an architecture.
+pub fn busybox(architecture: Architecture) -> anyhow::Result<PathBuf> {
+    let dir = cache_dir()?.join("busybox").join(architecture.debian());
     let busybox = dir.join("busybox");
     if is_intact(&busybox) {
         return Ok(busybox);
     }
+    let (cache, _lock) = lock_cache()?;
     let staging = dir.join("staging");
     fs::create_dir_all(&staging).with_context(|| format!("cannot create `{}`", staging.display()))?;
-    apt::output(Command::new("apt-get").args(["-qq", "download", "busybox-static:amd64"]).current_dir(&staging))?;
-    let deb = fs::read_dir(&staging)?.next().context("apt fetched no file")??.path();
+    let suite = DebianSuite::open(&cache, BUSYBOX_SUITE, architecture)?;
+    let deb = suite.download(&suite.package("busybox-static")?, &staging)?;
     store(&busybox, &file_in(&deb, |path| path.ends_with("bin/busybox"))?)?;
     let _ = fs::remove_dir_all(&staging);
     Ok(busybox)

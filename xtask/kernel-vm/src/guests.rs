@@ -1,22 +1,24 @@
 //! Runs the planned guests, several at a time.
 
 use std::{
-    path::Path,
+    collections::BTreeMap,
     sync::Mutex,
     thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
+use wakelat_build::Architecture;
 
 use super::{
     boot_plan::BootPlan,
     clock,
-    emulator::Emulator,
     fetch::KernelImage,
+    platform::Platform,
     qemu::{Accel, BootEnd, GuestStream, Limits, TimeMode, VirtualMachine},
     reproducibility::{self, BootOutput},
     result_table::{self, VmResult, VmRow},
+    suites::GuestTask,
     verdict::{self, BootOutcome, Transcript},
 };
 
@@ -27,47 +29,46 @@ const PROBE_LIMITS: Limits = Limits { silence: Duration::from_secs(10), total: D
 pub struct PlannedGuest {
     /// The kernel's name in the list.
     pub name: String,
+    /// What the kernel runs on.
+    pub architecture: Architecture,
     /// How often to boot it, and how its time passes.
     pub plan: BootPlan,
-    /// The argument for the init.
-    pub task: String,
+    /// What it does.
+    pub task: GuestTask,
     /// The kernel, or the reason why there is none.
     pub kernel: Result<KernelImage, String>,
 }
 
 /// What the guests of one run share.
 pub struct Guests<'a> {
-    /// The emulator that runs them.
-    pub emulator: &'a Emulator,
-    /// The root file system.
-    pub image: &'a Path,
-    /// What executes their instructions.
-    pub accel: Accel,
+    /// The emulator and the root file system of each architecture that has a kernel.
+    pub platforms: &'a BTreeMap<Architecture, Platform>,
     /// A guest that exceeds these limits has failed.
     pub limits: Limits,
 }
 
-impl Guests<'_> {
-    fn machine<'b>(
-        &'b self,
-        name: &'b str,
-        boot_plan: BootPlan,
-        task: &str,
-        kernel: &'b KernelImage,
-    ) -> VirtualMachine<'b> {
-        VirtualMachine {
-            emulator: self.emulator,
-            name,
-            vmlinuz: &kernel.vmlinuz,
-            initramfs: self.image,
-            mode: boot_plan.mode(),
-            accel: self.accel,
-            tsc_khz: clock::tsc_khz(),
-            interactive: false,
-            task: task.to_owned(),
-        }
+/// The machine of a guest that does `task`.
+fn machine<'a>(
+    platform: &'a Platform,
+    name: &'a str,
+    mode: TimeMode,
+    task: String,
+    kernel: &'a KernelImage,
+) -> VirtualMachine<'a> {
+    VirtualMachine {
+        emulator: &platform.emulator,
+        name,
+        vmlinuz: &kernel.vmlinuz,
+        initramfs: &platform.image,
+        mode,
+        accel: platform.accel,
+        tsc_khz: clock::tsc_khz(),
+        interactive: false,
+        task,
     }
+}
 
+impl Guests<'_> {
     /// Runs the planned guests, `jobs` at a time, the longest first. The rows are in the order of the plan.
     pub fn run_all(&self, planned: Vec<PlannedGuest>, jobs: usize) -> Vec<VmRow> {
         let mut planned: Vec<(usize, PlannedGuest)> = planned.into_iter().enumerate().collect();
@@ -79,12 +80,13 @@ impl Guests<'_> {
         thread::scope(|scope| {
             for _ in 0..jobs {
                 scope.spawn(|| {
-                    while let Some((index, PlannedGuest { name, plan, task, kernel })) = next() {
-                        let result = match kernel {
-                            Ok(kernel) => self.run_one(&name, plan, &task, &kernel),
-                            Err(why) => VmResult::Skipped(why),
+                    while let Some((index, guest)) = next() {
+                        let result = match (&guest.kernel, self.platforms.get(&guest.architecture)) {
+                            (Ok(kernel), Some(platform)) => self.run_one(platform, &guest, kernel),
+                            (Err(why), _) => VmResult::Skipped(why.clone()),
+                            (Ok(_), None) => VmResult::Broken("nothing is prepared for its architecture".to_owned()),
                         };
-                        let row = VmRow { kernel: name, mode: plan.to_string(), result };
+                        let row = VmRow { kernel: guest.name, mode: guest.plan.to_string(), result };
                         done.lock().expect("not poisoned").push((index, row));
                     }
                 });
@@ -96,9 +98,10 @@ impl Guests<'_> {
     }
 
     /// Boots one guest, as often as its plan says, and shows its output.
-    fn run_one(&self, name: &str, plan: BootPlan, task: &str, kernel: &KernelImage) -> VmResult {
+    fn run_one(&self, platform: &Platform, guest: &PlannedGuest, kernel: &KernelImage) -> VmResult {
         let start = Instant::now();
-        let machine = self.machine(name, plan, task, kernel);
+        let PlannedGuest { name, plan, task, .. } = guest;
+        let machine = machine(platform, name, plan.mode(), task.argument(), kernel);
         let show = |stream, line: &str| {
             let source = if stream == GuestStream::Console { "kernel: " } else { "" };
             println!("[{name} {plan}] {source}{line}");
@@ -137,9 +140,11 @@ impl Guests<'_> {
     ///
     /// # Errors
     /// Fails if the command in the guest or QEMU fails.
-    pub fn on_terminal(&self, name: &str, mode: TimeMode, kernel: &KernelImage) -> anyhow::Result<()> {
+    pub fn on_terminal(&self, guest: &PlannedGuest, mode: TimeMode, kernel: &KernelImage) -> anyhow::Result<()> {
+        let PlannedGuest { name, architecture, .. } = guest;
+        let platform = self.platforms.get(architecture).context("nothing is prepared for its architecture")?;
         eprintln!("vm: {name} {mode}; Ctrl-A X ends it");
-        let machine = self.machine(name, BootPlan::Once(mode), "shell", kernel);
+        let machine = machine(platform, name, mode, "shell".to_owned(), kernel);
         let machine = VirtualMachine { interactive: true, ..machine };
         match machine.boot_on_terminal()? {
             BootEnd::Exit(code @ (verdict::EXIT_SUCCESS | verdict::EXIT_FAILURE | 0)) => {
@@ -177,9 +182,9 @@ fn transcribe(
 
 /// Whether a kernel boots under KVM. A nested guest may offer KVM but be unable to run a kernel under it,
 /// which only a try shows.
-pub fn has_kvm(emulator: &Emulator, kernel: &KernelImage, image: &Path) -> anyhow::Result<bool> {
-    let guests = Guests { emulator, image, accel: Accel::Kvm, limits: PROBE_LIMITS };
-    let machine = guests.machine("probe", BootPlan::Once(TimeMode::Smp), "probe", kernel);
+pub fn has_kvm(platform: &Platform, kernel: &KernelImage) -> anyhow::Result<bool> {
+    let machine = machine(platform, "probe", TimeMode::Smp, "probe".to_owned(), kernel);
+    let machine = VirtualMachine { accel: Accel::Kvm, ..machine };
     let failure = transcribe(&machine, PROBE_LIMITS, |_, _| {})?.failure;
     if let Some(why) = &failure {
         eprintln!("vm: no KVM, using TCG: {why}");

@@ -1,4 +1,4 @@
-//! The programs that run in a guest, and the one root file system that all guests share.
+//! The programs that run in a guest, and the one root file system that all guests of an architecture share.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
-use wakelat_build::{static_build, workspace};
+use wakelat_build::{Architecture, static_build, workspace};
 
 use super::initramfs::Initramfs;
 
@@ -24,18 +24,18 @@ pub struct GuestPrograms {
 }
 
 impl GuestPrograms {
-    /// Builds the static `wakelat` as it is released, and the static test binaries.
-    pub fn build() -> anyhow::Result<Self> {
+    /// Builds the static `wakelat` for an architecture, and static test binaries: those named, or all of them.
+    pub fn build(architecture: Architecture, suites: Option<&[&str]>) -> anyhow::Result<Self> {
         let mut programs = Self::default();
-        programs.binaries.insert("wakelat".to_owned(), static_build::released()?.binary);
+        programs.binaries.insert("wakelat".to_owned(), static_build::for_guests(architecture)?.binary);
         // Static programs need neither a libc nor a loader in the guest.
-        let mut cargo = static_build::kernel_tests();
+        let mut cargo = static_build::guest_programs(architecture, suites);
         let output = cargo
-            .args(["--no-run", "--message-format=json-render-diagnostics"])
+            .arg("--message-format=json-render-diagnostics")
             .stderr(Stdio::inherit())
             .output()
             .context("cannot run cargo")?;
-        ensure!(output.status.success(), "the kernel tests do not build");
+        ensure!(output.status.success(), "the kernel tests do not build for `{}`", architecture.name());
         for message in String::from_utf8_lossy(&output.stdout).lines() {
             programs.add_message(message);
         }
@@ -86,10 +86,9 @@ impl GuestPrograms {
     }
 }
 
-/// The directory of the image, for one run at a time.
+/// The directory of the images, for one run at a time.
 pub struct ImageDirectory {
-    /// The path of the image.
-    pub image: PathBuf,
+    path: PathBuf,
     _lock: File,
 }
 
@@ -103,7 +102,12 @@ impl ImageDirectory {
             eprintln!("vm: waiting for another run in this checkout");
             lock.lock().context("cannot lock `target/vm`")?;
         }
-        Ok(Self { image: dir.join("initramfs.cpio"), _lock: lock })
+        Ok(Self { path: dir, _lock: lock })
+    }
+
+    /// The path of the image for an architecture.
+    pub fn image(&self, architecture: Architecture) -> PathBuf {
+        self.path.join(format!("initramfs-{}.cpio", architecture.name()))
     }
 }
 

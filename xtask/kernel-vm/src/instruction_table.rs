@@ -18,6 +18,9 @@ use anyhow::{Context, ensure};
 
 use super::kernels::KERNELS;
 
+/// The least width of a column.
+const COLUMN: usize = 10;
+
 /// Growth up to this many percent passes.
 const TOLERATED_PERCENT: u64 = 10;
 
@@ -119,14 +122,14 @@ impl InstructionTable {
         let width = self.0.keys().map(String::len).chain([kind.row().len()]).max().unwrap_or_default();
         let mut text = format!("{}{ON_GROWTH}{:width$}", kind.heading(), kind.row());
         for kernel in &kernels {
-            let _ = write!(text, "  {kernel:>10}");
+            let _ = write!(text, "  {kernel:>COLUMN$}");
         }
         text.push('\n');
         for (program, counts) in &self.0 {
             let _ = write!(text, "{program:width$}");
             for kernel in &kernels {
                 let count = counts.get(kernel).map_or("-".to_owned(), u64::to_string);
-                let _ = write!(text, "  {count:>10}");
+                let _ = write!(text, "  {count:>column$}", column = COLUMN.max(kernel.len()));
             }
             text.push('\n');
         }
@@ -216,6 +219,13 @@ mod tests {
         let text = text.render(InstructionKind::Executed);
         let heading: Vec<&str> = text.lines().nth(2).unwrap().split_whitespace().collect();
         assert_eq!(heading, ["mode", "5.10-cloud", "6.12-rt", "7.2-rt"]);
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_names() {
+        let text = table(&[("6.12-cloud-arm64", "p", 1), ("7.2-rt", "p", 2)]).render(InstructionKind::Executed);
+        let lines: Vec<&str> = text.lines().skip(2).collect();
+        assert_eq!(lines, ["mode      7.2-rt  6.12-cloud-arm64", "p              2                 1"]);
     }
 
     #[test]

@@ -1,17 +1,20 @@
 //! The kernels that every change is tested on, and any other kernel of a Debian suite.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap, fmt};
 
 use anyhow::{Context, bail};
+use wakelat_build::Architecture;
 
-/// A kernel identified by its suite, series and flavour instead of a file: the newest build in the suite is
-/// the one that runs.
+/// A kernel identified by its suite, series, architecture and flavour instead of a file: the newest build in the suite
+/// is the one that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelSpec {
     /// The Debian suite whose packages contain it.
     pub suite: Cow<'static, str>,
     /// The first two numbers of its version, such as `6.12`.
     pub series: Cow<'static, str>,
+    /// What it runs on.
+    pub architecture: Architecture,
     /// How it is configured.
     pub flavour: Flavour,
 }
@@ -25,34 +28,33 @@ pub enum Flavour {
     Plain,
     /// PREEMPT_RT; the only one with the osnoise and timerlat tracers.
     Rt,
+    /// The plain one with pages of 16 KiB, from 6.12 on; only for arm64.
+    Pages16k,
 }
 
-impl Flavour {
-    const ALL: [Self; 3] = [Self::Cloud, Self::Plain, Self::Rt];
-
-    /// The last part of the package's name.
-    pub fn package_suffix(self) -> &'static str {
-        match self {
-            Self::Cloud => "cloud-amd64",
-            Self::Plain => "amd64",
-            Self::Rt => "rt-amd64",
-        }
-    }
-
-    /// The last part of the name that `--kernel` takes.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Cloud => "cloud",
-            Self::Plain => "amd64",
-            Self::Rt => "rt",
-        }
-    }
-}
+/// The flavours of each architecture: the name that `--kernel` takes, and the last part of the package's name.
+const FLAVOURS: [(Architecture, Flavour, &str, &str); 7] = [
+    (Architecture::X86_64, Flavour::Cloud, "cloud", "cloud-amd64"),
+    (Architecture::X86_64, Flavour::Plain, "amd64", "amd64"),
+    (Architecture::X86_64, Flavour::Rt, "rt", "rt-amd64"),
+    (Architecture::Aarch64, Flavour::Cloud, "cloud-arm64", "cloud-arm64"),
+    (Architecture::Aarch64, Flavour::Plain, "arm64", "arm64"),
+    (Architecture::Aarch64, Flavour::Rt, "rt-arm64", "rt-arm64"),
+    (Architecture::Aarch64, Flavour::Pages16k, "arm64-16k", "arm64-16k"),
+];
 
 impl KernelSpec {
     /// The series as numbers, so that 6.9 comes before 6.12.
     pub fn age(&self) -> Vec<u64> {
         numbers(&self.series)
+    }
+
+    /// The names of its flavour: the one that `--kernel` takes, and the last part of the package's name.
+    fn flavour_names(&self) -> (&'static str, &'static str) {
+        let of_this = |(architecture, flavour, ..): &&(Architecture, Flavour, &str, &str)| {
+            (*architecture, *flavour) == (self.architecture, self.flavour)
+        };
+        FLAVOURS.iter().find(of_this).map_or(("unknown", "unknown"), |(.., name, suffix)| (name, suffix))
     }
 
     /// Parses `SUITE:SERIES-FLAVOUR`.
@@ -67,24 +69,34 @@ impl KernelSpec {
         if numbers(series).len() != 2 || !series.chars().all(|c| c.is_ascii_digit() || c == '.') {
             bail!("`{series}` is not a kernel series: {form}");
         }
-        let flavour = Flavour::ALL.into_iter().find(|known| known.name() == flavour).with_context(|| {
-            let known = Flavour::ALL.map(Flavour::name).join(", ");
-            format!("`{flavour}` is not a flavour, expected one of {known}")
-        })?;
-        Ok(Self { suite: suite.to_owned().into(), series: series.to_owned().into(), flavour })
+        let (architecture, flavour, ..) =
+            FLAVOURS.into_iter().find(|(.., name, _)| *name == flavour).with_context(|| {
+                let known = FLAVOURS.map(|(.., name, _)| name).join(", ");
+                format!("`{flavour}` is not a flavour, expected one of {known}")
+            })?;
+        Ok(Self { suite: suite.to_owned().into(), series: series.to_owned().into(), architecture, flavour })
     }
 }
 
 impl fmt::Display for KernelSpec {
     /// The name that `--kernel` takes: `6.12-rt` for a kernel of the list, with its suite for any other.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = format!("{}-{}", self.series, self.flavour.name());
+        let name = format!("{}-{}", self.series, self.flavour_names().0);
         if KERNELS.contains(self) { f.pad(&name) } else { f.pad(&format!("{}:{name}", self.suite)) }
     }
 }
 
 const fn spec(suite: &'static str, series: &'static str, flavour: Flavour) -> KernelSpec {
-    KernelSpec { suite: Cow::Borrowed(suite), series: Cow::Borrowed(series), flavour }
+    spec_for(Architecture::X86_64, suite, series, flavour)
+}
+
+const fn spec_for(
+    architecture: Architecture,
+    suite: &'static str,
+    series: &'static str,
+    flavour: Flavour,
+) -> KernelSpec {
+    KernelSpec { suite: Cow::Borrowed(suite), series: Cow::Borrowed(series), architecture, flavour }
 }
 
 /// Each kernel is in the list for something that the others do not have. The order is that of the table and
@@ -107,6 +119,11 @@ pub const KERNELS: &[KernelSpec] = &[
     // Lazy preemption, sched_ext, `timerlat_align_us`.
     spec("trixie-backports", "7.2", Flavour::Cloud),
     spec("trixie-backports", "7.2", Flavour::Rt),
+    // Another architecture: no interrupt vectors, a clock of 16 ns, pointers that are signed.
+    spec_for(Architecture::Aarch64, "bookworm-security", "6.12", Flavour::Cloud),
+    spec_for(Architecture::Aarch64, "bookworm-security", "6.1", Flavour::Rt),
+    // Larger pages: ring buffers and maps that are mapped.
+    spec_for(Architecture::Aarch64, "bookworm-security", "6.12", Flavour::Pages16k),
 ];
 
 /// Selects kernels by name: those of the list in its order, then those given with their suite. Without
@@ -139,21 +156,23 @@ pub fn select(names: &[String]) -> anyhow::Result<Vec<KernelSpec>> {
     Ok(chosen)
 }
 
-/// One kernel of each series, the one with the smallest configuration.
+/// One kernel of each series, the one with the smallest configuration; one of another architecture only if there is no
+/// other.
 pub fn one_of_each_series(specs: &[KernelSpec]) -> Vec<KernelSpec> {
     let mut chosen: BTreeMap<Vec<u64>, &KernelSpec> = BTreeMap::new();
     for spec in specs {
         let smallest = chosen.entry(spec.age()).or_insert(spec);
-        if spec.flavour < smallest.flavour {
+        if (spec.architecture, spec.flavour) < (smallest.architecture, smallest.flavour) {
             *smallest = spec;
         }
     }
     chosen.into_values().cloned().collect()
 }
 
-/// The newest kernel of a flavour.
+/// The newest kernel of a flavour; one of another architecture only if there is no other.
 pub fn newest_of(flavour: Flavour, specs: &[KernelSpec]) -> Option<&KernelSpec> {
-    specs.iter().filter(|spec| spec.flavour == flavour).max_by_key(|spec| spec.age())
+    let of_flavour = specs.iter().filter(|spec| spec.flavour == flavour);
+    of_flavour.max_by_key(|spec| (Reverse(spec.architecture), spec.age()))
 }
 
 /// The names of the packages of `spec` among `names`, newest first.
@@ -163,7 +182,7 @@ pub fn newest_of(flavour: Flavour, specs: &[KernelSpec]) -> Option<&KernelSpec> 
 pub fn packages_of(spec: &KernelSpec, names: &[String]) -> Vec<String> {
     let builds_of = |kind: &str| {
         let prefix = format!("linux-{kind}-{}.", spec.series);
-        let suffix = format!("-{}", spec.flavour.package_suffix());
+        let suffix = format!("-{}", spec.flavour_names().1);
         let mut found: Vec<(Vec<u64>, &String)> = names
             .iter()
             .filter_map(|name| {
@@ -229,9 +248,10 @@ mod tests {
 
     #[test]
     fn a_kernel_outside_of_the_list_is_named_by_its_suite() {
-        let chosen = select(&owned(&["bookworm:6.1-amd64", "7.2-rt", "trixie-backports:6.18-rt"])).unwrap();
+        let given = ["7.2-rt", "bookworm:6.1-amd64", "bookworm:6.1-arm64", "trixie-backports:6.18-rt"];
+        let chosen = select(&owned(&given)).unwrap();
         let names: Vec<String> = chosen.iter().map(KernelSpec::to_string).collect();
-        assert_eq!(names, ["7.2-rt", "bookworm:6.1-amd64", "trixie-backports:6.18-rt"]);
+        assert_eq!(names, given);
         let listed = select(&owned(&["trixie-backports:7.2-rt"])).unwrap();
         assert_eq!(listed, select(&owned(&["7.2-rt"])).unwrap());
     }
@@ -243,7 +263,7 @@ mod tests {
             ("book/worm:6.1-rt", "`book/worm` is not a Debian suite"),
             (":6.1-rt", "`` is not a Debian suite"),
             ("bookworm:6-rt", "`6` is not a kernel series"),
-            ("bookworm:6.1-arm", "`arm` is not a flavour, expected one of cloud, amd64, rt"),
+            ("bookworm:6.1-arm", "`arm` is not a flavour, expected one of cloud, amd64, rt, cloud-arm64, arm64, "),
         ] {
             let error = select(&owned(&[name])).unwrap_err().to_string();
             assert!(error.starts_with(part), "{error}");
@@ -260,6 +280,17 @@ mod tests {
         ]);
         let found = packages_of(&spec("s", "6.1", Flavour::Plain), &names);
         assert_eq!(found, owned(&["linux-image-6.1.0-48-amd64"]));
+    }
+
+    #[test]
+    fn every_flavour_has_packages_of_its_own() {
+        let suffixes = FLAVOURS.map(|(.., suffix)| suffix);
+        let names: Vec<String> = suffixes.iter().map(|suffix| format!("linux-image-6.12.117+deb12-{suffix}")).collect();
+        for ((architecture, flavour, name, _), package) in FLAVOURS.into_iter().zip(&names) {
+            let spec = spec_for(architecture, "s", "6.12", flavour);
+            assert_eq!(packages_of(&spec, &names), std::slice::from_ref(package));
+            assert_eq!(KernelSpec::parse(&format!("s:6.12-{name}")).unwrap(), spec);
+        }
     }
 
     #[test]

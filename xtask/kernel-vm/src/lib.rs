@@ -6,6 +6,7 @@
 
 mod apt;
 mod args;
+mod arm64_image;
 mod boot_plan;
 mod clock;
 mod deb_unpack;
@@ -16,7 +17,9 @@ mod image;
 mod initramfs;
 mod instruction_table;
 mod kernels;
+mod machine_model;
 mod monitor;
+mod platform;
 mod progress;
 mod qemu;
 mod reproducibility;
@@ -34,4 +37,4 @@ pub use kernels::{Flavour, KERNELS, KernelSpec};
 pub use result_table::{VmResult, VmRow, times_of_suites};
 pub use run::run;
 pub use verdict::{BootOutcome, GuestTest, TestStatus};
-pub use vmlinuz::btf as btf_of_image;
+pub use vmlinuz::{btf as btf_of_image, is_image as is_kernel_image};

@@ -67,14 +67,15 @@ impl MonitorSocket {
     }
 }
 
-/// Extracts the instruction pointer and the flags of each CPU from the monitor's answer, one line per CPU.
+/// Extracts the line with the instruction pointer of each CPU from the monitor's answer: with the flags on x86
+/// (`RIP`), with the first registers on arm64 (`PC`).
 fn positions(answer: &str) -> Vec<String> {
     let mut positions = Vec::new();
     let mut processor = "";
     for line in answer.lines().map(str::trim) {
         if line.starts_with("CPU#") {
             processor = line;
-        } else if line.starts_with("RIP=") {
+        } else if line.starts_with("RIP=") || line.starts_with("PC=") {
             positions.push(format!("{processor} {line}"));
         }
     }
@@ -98,6 +99,12 @@ mod tests {
                 "CPU#1 RIP=ffffffff81a03e4c RFL=00000246 HLT=0",
             ]
         );
+    }
+
+    #[test]
+    fn a_cpu_of_an_arm_guest_has_a_position() {
+        let answer = "CPU#0\r\n PC=ffffa0b5c1d2e3f4 X00=0000000000000000 X01=1\r\nX02=2 X03=3\r\n(qemu) ";
+        assert_eq!(positions(answer), ["CPU#0 PC=ffffa0b5c1d2e3f4 X00=0000000000000000 X01=1"]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use clap::ValueEnum;
 
 use super::{
     emulator::Emulator,
+    machine_model::MachineModel,
     monitor::{Monitor, MonitorSocket},
     progress::ProgressClock,
 };
@@ -25,7 +26,7 @@ use super::{
 /// From 6.17 on, the kernel samples which pages are used (mm/damon/stat.c), through bits that the emulator
 /// sets when its own TLB has lost a page. The size of that TLB follows the host's clock, and so would every
 /// later instruction.
-const COUNTED: &str = "tsc=reliable nokaslr damon_stat.enabled=N";
+const COUNTED: &str = "nokaslr damon_stat.enabled=N";
 
 /// How the guest's time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -93,7 +94,7 @@ pub struct VirtualMachine<'a> {
     pub emulator: &'a Emulator,
     /// The kernel's name in the list, passed to the guest as `WAKELAT_KERNEL`.
     pub name: &'a str,
-    /// The compressed kernel.
+    /// The kernel, in a form that the emulator boots.
     pub vmlinuz: &'a Path,
     /// The initial root file system.
     pub initramfs: &'a Path,
@@ -112,7 +113,7 @@ pub struct VirtualMachine<'a> {
 /// The stream that a line comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuestStream {
-    /// The debug console: what the init and its children print.
+    /// What the init and its children print.
     Results,
     /// The serial console, which only the kernel uses, and QEMU's own errors.
     Console,
@@ -146,12 +147,10 @@ impl VirtualMachine<'_> {
         let counted = self.mode.is_counted();
         let mut arguments: Vec<String> = Vec::new();
         let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| word.to_string()));
-        // `microvm` would boot faster, but one boot in twenty hung.
-        add(&["-M", "q35", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
+        add(self.model().board);
+        add(&["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
         add(&["-m", &self.mode.memory_mib().to_string()]);
         add(&["-accel", if self.accel == Accel::Kvm && !counted { "kvm" } else { "tcg,thread=single" }]);
-        // Five-level page tables are slow to emulate, and older kernels take a different path with them.
-        add(&["-cpu", "max,la57=off"]);
         add(&["-smp", &self.mode.cpus().to_string()]);
         if counted {
             add(&["-icount", "shift=2,sleep=off", "-rtc", "base=2026-01-01T00:00:00,clock=vm", "-seed", "1"]);
@@ -159,32 +158,41 @@ impl VirtualMachine<'_> {
         if self.interactive {
             // Ctrl-C goes to the guest; Ctrl-A X ends QEMU.
             add(&["-serial", "mon:stdio"]);
+            add(self.model().exit);
         } else {
-            add(&["-debugcon", "stdio", "-serial", "file:/dev/stderr"]);
+            add(&["-serial", "file:/dev/stderr"]);
+            add(self.model().results);
         }
-        add(&["-device", "isa-debug-exit,iobase=0xf4,iosize=1"]);
         add(&["-kernel", &self.vmlinuz.display().to_string()]);
         add(&["-initrd", &self.initramfs.display().to_string()]);
         add(&["-append", &self.command_line()]);
         arguments
     }
 
+    fn model(&self) -> &'static MachineModel {
+        MachineModel::of(self.emulator.architecture())
+    }
+
     fn command_line(&self) -> String {
-        // Up to 6.1, the kernel does not trust the emulated clock without `tsc=reliable`. A panic, an oops
-        // and a lockup end the run at once. A parameter that the kernel does not know and that has no dot
-        // becomes part of the init's environment.
-        let clock = match (self.mode, self.accel) {
-            (TimeMode::Deterministic, _) => COUNTED.to_owned(),
+        let mut words = vec![format!("console={}", self.model().console)];
+        // A panic, an oops and a lockup end the run at once.
+        words.push("quiet loglevel=4 panic=-1 oops=panic softlockup_panic=1".to_owned());
+        if self.model().has_hosts_counter {
+            // Up to 6.1, the kernel does not trust the emulated clock by itself.
+            words.push("tsc=reliable".to_owned());
+        }
+        match (self.mode, self.accel) {
+            (TimeMode::Deterministic, _) => words.push(COUNTED.to_owned()),
             // The init starts the other CPU, because not every kernel can if the CPUs take turns.
-            (TimeMode::Counted, _) => format!("{COUNTED} maxcpus=1"),
-            (TimeMode::Smp | TimeMode::Large, Accel::Tcg) => format!("tsc=reliable tsc_early_khz={}", self.tsc_khz),
-            (TimeMode::Smp | TimeMode::Large, Accel::Kvm) => "tsc=reliable".to_owned(),
-        };
-        format!(
-            "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic softlockup_panic=1 {clock} \
-             WAKELAT_VM={} WAKELAT_KERNEL={} -- {}",
-            self.mode, self.name, self.task
-        )
+            (TimeMode::Counted, _) => words.push(format!("{COUNTED} maxcpus=1")),
+            (TimeMode::Smp | TimeMode::Large, Accel::Tcg) if self.model().has_hosts_counter => {
+                words.push(format!("tsc_early_khz={}", self.tsc_khz));
+            }
+            (TimeMode::Smp | TimeMode::Large, _) => {}
+        }
+        // A parameter that the kernel does not know and that has no dot becomes part of the init's environment.
+        words.push(format!("WAKELAT_VM={} WAKELAT_KERNEL={} -- {}", self.mode, self.name, self.task));
+        words.join(" ")
     }
 
     /// Boots, passes on each line as it comes, and returns when the guest has ended. `on_line` also gets
@@ -297,11 +305,16 @@ fn end_of(status: ExitStatus) -> BootEnd {
 
 #[cfg(test)]
 mod tests {
+    use wakelat_build::Architecture;
+
     use super::*;
+
+    const X86_64: &Emulator = &Emulator::Installed(Architecture::X86_64);
+    const AARCH64: &Emulator = &Emulator::Installed(Architecture::Aarch64);
 
     fn machine(mode: TimeMode, accel: Accel) -> VirtualMachine<'static> {
         VirtualMachine {
-            emulator: &Emulator::Installed,
+            emulator: X86_64,
             name: "6.12-rt",
             vmlinuz: Path::new("/k"),
             initramfs: Path::new("/i"),
@@ -353,6 +366,18 @@ mod tests {
         assert!(gets_rate(TimeMode::Smp, Accel::Tcg));
         assert!(!gets_rate(TimeMode::Smp, Accel::Kvm));
         assert!(!gets_rate(TimeMode::Deterministic, Accel::Tcg));
+    }
+
+    #[test]
+    fn an_arm_guest_gets_nothing_that_only_x86_has() {
+        for mode in [TimeMode::Smp, TimeMode::Large, TimeMode::Deterministic, TimeMode::Counted] {
+            let arguments = VirtualMachine { emulator: AARCH64, ..machine(mode, Accel::Tcg) }.arguments().join(" ");
+            assert!(arguments.starts_with("-M virt,gic-version=3 "), "{arguments}");
+            assert!(arguments.contains(" -append console=ttyAMA0 quiet "), "{arguments}");
+            for x86 in ["tsc", "isa-", "debugcon", "ttyS0", "la57"] {
+                assert!(!arguments.contains(x86), "{x86}: {arguments}");
+            }
+        }
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! Runs the kernel tests, or one command, in the requested kernels.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::IsTerminal,
-    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail, ensure};
-use wakelat_build::workspace;
+use wakelat_build::{Architecture, workspace};
 
 use crate::{
     args::{AccelChoice, Modes, VmArgs},
@@ -17,12 +17,14 @@ use crate::{
     emulator::Emulator,
     fetch::{self, KernelImage},
     guests::{self, Guests, PlannedGuest},
-    image::{GuestPrograms, ImageDirectory},
+    image::ImageDirectory,
     instruction_table::{InstructionKind, InstructionTable},
     kernels::{self, KernelSpec},
+    platform::{self, ImageContent, Platform},
     qemu::{Accel, Limits, TimeMode},
     result_table::{self, VmResult, VmRow},
-    rtla, suites, test_matrix,
+    suites::{self, GuestTask},
+    test_matrix,
 };
 
 /// Several times what the slowest test (`silence`) and all of them (`total`) take in a guest on a busy
@@ -38,42 +40,43 @@ const LIMITS: Limits = Limits { silence: Duration::from_secs(180), total: Durati
 pub fn run(args: &VmArgs) -> anyhow::Result<Vec<VmRow>> {
     let started = Instant::now();
     let specs = kernels::select(&args.kernels)?;
-    let emulator = Emulator::find();
-    let planned = plan(&specs, |spec| jobs(args, spec, &specs), emulator.as_ref().err())?;
-    let first = planned.iter().find_map(|guest| guest.kernel.clone().ok());
-    let (Some(first), Ok(emulator)) = (first, emulator) else {
-        let rows = skipped(planned);
-        conclude(&rows, started);
-        return Ok(rows);
-    };
+    let specs: Vec<(KernelSpec, Vec<(BootPlan, GuestTask)>)> = specs
+        .iter()
+        .map(|spec| (spec.clone(), jobs(args, spec, &specs)))
+        .filter(|(_, jobs)| !jobs.is_empty())
+        .collect();
+    let architectures: BTreeSet<Architecture> = specs.iter().map(|(spec, _)| spec.architecture).collect();
+    let mut emulators: BTreeMap<_, _> =
+        architectures.into_iter().map(|architecture| (architecture, platform::emulator(architecture))).collect();
+    let planned = plan(specs, &emulators)?;
+    let tests = args.command.is_empty();
 
     let image_dir = ImageDirectory::take()?;
-    let programs = GuestPrograms::build()?;
-    let tests = args.command.is_empty();
-    let (mut others, mut commands) = (peers(), busybox());
-    let job = if tests {
-        // wakelat only needs a shell. The other commands would change the environment of the tests.
-        others.extend(commands.take().map(|shell| ("bin/sh".to_owned(), shell)));
-        args.test.as_slice()
-    } else {
-        &args.command[..]
-    };
-    programs.write_image(&image_dir.image, &others, commands.as_deref(), job)?;
+    let mut platforms = BTreeMap::new();
+    while let Some((architecture, emulator)) = emulators.pop_first() {
+        let guests = || planned.iter().filter(|guest| guest.architecture == architecture);
+        let Some(kernel) = guests().find_map(|guest| guest.kernel.as_ref().ok()) else { continue };
+        let suites = suites::binaries(guests().map(|guest| &guest.task)).map(Vec::from_iter);
+        let job = if tests { args.test.as_slice() } else { &args.command };
+        let content = ImageContent { suites: suites.as_deref(), tests, job };
+        let mut platform = Platform::prepare(emulator?, &image_dir, &content)?;
+        platform.accel = accel(&platform, args.accel, kernel)?;
+        platforms.insert(architecture, platform);
+    }
     let guests = Guests {
-        emulator: &emulator,
-        image: &image_dir.image,
-        accel: accel(&emulator, args.accel, &first, &image_dir.image)?,
+        platforms: &platforms,
         limits: Limits {
             silence: args.silence_limit.map_or(LIMITS.silence, Duration::from_secs),
             total: args.time_limit.map_or_else(|| usual_limit(args.soak), Duration::from_secs),
         },
     };
 
-    if let ([PlannedGuest { name, plan: BootPlan::Once(mode), kernel: Ok(kernel), .. }], false) = (&planned[..], tests)
+    if let ([guest @ PlannedGuest { plan: BootPlan::Once(mode), kernel: Ok(kernel), .. }], false) =
+        (&planned[..], tests)
         && std::io::stdin().is_terminal()
         && std::io::stdout().is_terminal()
     {
-        guests.on_terminal(name, *mode, kernel)?;
+        guests.on_terminal(guest, *mode, kernel)?;
         return Ok(vec![]);
     }
     let jobs = args.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, Into::into));
@@ -92,22 +95,22 @@ fn usual_limit(soak: Option<u64>) -> Duration {
     LIMITS.total + Duration::from_secs(soak.map_or(0, |seconds| COMMANDS * seconds))
 }
 
-/// The boots of a kernel, each with the argument for the init.
-fn jobs(args: &VmArgs, spec: &KernelSpec, specs: &[KernelSpec]) -> Vec<(BootPlan, String)> {
+/// The boots of a kernel, each with its task.
+fn jobs(args: &VmArgs, spec: &KernelSpec, specs: &[KernelSpec]) -> Vec<(BootPlan, GuestTask)> {
     if let Some(seconds) = args.soak {
-        return vec![(BootPlan::Once(TimeMode::Smp), format!("soak={seconds}"))];
+        return vec![(BootPlan::Once(TimeMode::Smp), GuestTask::Soak(seconds))];
     }
     let is_whole_list = args.mode.is_none() && args.test.is_none() && !args.all_suites && args.command.is_empty();
     if is_whole_list {
         let jobs = if args.everyday { test_matrix::everyday(spec) } else { test_matrix::full(spec, specs) };
-        return jobs.into_iter().map(|job| (job.plan, suites::task(&job.suites))).collect();
+        return jobs.into_iter().map(|job| (job.plan, GuestTask::Suites(job.suites))).collect();
     }
     let modes = args.mode.unwrap_or(if args.command.is_empty() { Modes::Both } else { Modes::Smp });
     let task = |plan| match () {
-        () if !args.command.is_empty() => "command".to_owned(),
+        () if !args.command.is_empty() => GuestTask::Command,
         // `--test` searches all suites.
-        () if args.all_suites || args.test.is_some() => suites::task(&[]),
-        () => suites::task(&suites::of(plan)),
+        () if args.all_suites || args.test.is_some() => GuestTask::AllSuites,
+        () => GuestTask::Suites(suites::of(plan)),
     };
     modes.plans().iter().map(|plan| (*plan, task(*plan))).collect()
 }
@@ -115,25 +118,27 @@ fn jobs(args: &VmArgs, spec: &KernelSpec, specs: &[KernelSpec]) -> Vec<(BootPlan
 /// Plans the boots of each kernel. If the kernel, or an emulator, is not available, the plan holds the
 /// reason.
 fn plan(
-    specs: &[KernelSpec],
-    jobs: impl Fn(&KernelSpec) -> Vec<(BootPlan, String)>,
-    no_emulator: Option<&anyhow::Error>,
+    specs: Vec<(KernelSpec, Vec<(BootPlan, GuestTask)>)>,
+    emulators: &BTreeMap<Architecture, anyhow::Result<Emulator>>,
 ) -> anyhow::Result<Vec<PlannedGuest>> {
-    let kernels = match no_emulator {
-        None => fetch::kernels(specs)?,
-        Some(why) => specs.iter().map(|spec| (spec.clone(), Err(anyhow::anyhow!("{why:#}")))).collect(),
-    };
-    let guests = kernels.into_iter().flat_map(|(spec, kernel)| {
-        let kernel = kernel.map_err(|why| format!("{why:#}"));
-        let jobs = jobs(&spec);
-        jobs.into_iter().map(move |(plan, task)| PlannedGuest {
+    let has_emulator = |spec: &KernelSpec| emulators.get(&spec.architecture).is_some_and(Result::is_ok);
+    let wanted: Vec<KernelSpec> = specs.iter().map(|(spec, _)| spec.clone()).filter(has_emulator).collect();
+    let mut fetched = fetch::kernels(&wanted)?.into_iter();
+    let mut planned = Vec::new();
+    for (spec, jobs) in specs {
+        let kernel = match &emulators[&spec.architecture] {
+            Ok(_) => fetched.next().context("a kernel was not fetched")?.1.map_err(|why| format!("{why:#}")),
+            Err(why) => Err(format!("{}: {why:#}", spec.architecture.name())),
+        };
+        planned.extend(jobs.into_iter().map(|(plan, task)| PlannedGuest {
             name: spec.to_string(),
+            architecture: spec.architecture,
             plan,
             task,
             kernel: enough_memory(plan.mode()).and(kernel.clone()),
-        })
-    });
-    Ok(guests.collect())
+        }));
+    }
+    Ok(planned)
 }
 
 /// Fails if the host has too little memory for a guest of this mode, with the reason.
@@ -151,39 +156,15 @@ fn enough_memory(mode: TimeMode) -> Result<(), String> {
     ))
 }
 
-fn skipped(planned: Vec<PlannedGuest>) -> Vec<VmRow> {
-    let row = |guest: PlannedGuest| {
-        let why = guest.kernel.err().unwrap_or_else(|| "not run".to_owned());
-        VmRow { kernel: guest.name, mode: guest.plan.to_string(), result: VmResult::Skipped(why) }
-    };
-    planned.into_iter().map(row).collect()
-}
-
-fn accel(emulator: &Emulator, choice: AccelChoice, kernel: &KernelImage, image: &Path) -> anyhow::Result<Accel> {
+/// What executes the guests of a platform: the host's CPU only if their architecture is its own.
+fn accel(platform: &Platform, choice: AccelChoice, kernel: &KernelImage) -> anyhow::Result<Accel> {
     Ok(match choice {
+        AccelChoice::Kvm | AccelChoice::Auto if !platform.emulator.architecture().is_own() => Accel::Tcg,
         AccelChoice::Tcg => Accel::Tcg,
         AccelChoice::Kvm => Accel::Kvm,
-        AccelChoice::Auto if guests::has_kvm(emulator, kernel, image)? => Accel::Kvm,
+        AccelChoice::Auto if guests::has_kvm(platform, kernel)? => Accel::Kvm,
         AccelChoice::Auto => Accel::Tcg,
     })
-}
-
-/// The files of other tools to compare wakelat with; a test that does not find its tool is skipped.
-fn peers() -> Vec<(String, PathBuf)> {
-    rtla::files().unwrap_or_else(|why| {
-        eprintln!("vm: no rtla in the guests: {why:#}");
-        Vec::new()
-    })
-}
-
-fn busybox() -> Option<PathBuf> {
-    match fetch::busybox() {
-        Ok(path) => Some(path),
-        Err(why) => {
-            eprintln!("vm: no busybox, only wakelat's own programs: {why:#}");
-            None
-        }
-    }
 }
 
 /// Compares the instruction counts of this run with the accepted ones, or accepts them.

@@ -1,5 +1,7 @@
 //! Which test binaries a guest runs.
 
+use std::collections::BTreeSet;
+
 use super::{boot_plan::BootPlan, qemu::TimeMode};
 
 /// What every kernel runs on two CPUs with every change: the verifier accepts every program, counts are
@@ -21,6 +23,17 @@ pub const SHORT: &[&str] = &[
     "sandbox:refused",
     "serve:the_kernel_has_counted",
     "busy",
+];
+
+/// What a kernel of another architecture runs with every change: what depends on the order of loads and stores, the
+/// clock, the system calls and the tracepoints. Each suite has to be built for it first.
+pub const OTHER_ARCHITECTURE: &[&str] = &[
+    "verifier",
+    "counts:across_cpus",
+    "queue_clock:of_the_kernel",
+    "cause_sums:to_the_run_delay",
+    "sandbox:refused",
+    "verify:of_all_tasks_agrees_under_load",
 ];
 
 /// Suites that need hist triggers and a second CPU.
@@ -72,9 +85,44 @@ pub fn of(plan: BootPlan) -> Vec<&'static str> {
     }
 }
 
-/// The init's argument for these suites; for all suites if none are named.
-pub fn task(suites: &[&str]) -> String {
-    if suites.is_empty() { "tests".to_owned() } else { format!("tests={}", suites.join(",")) }
+/// What a guest does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GuestTask {
+    /// Run these suites, in the form of [`of`].
+    Suites(Vec<&'static str>),
+    /// Run all suites.
+    AllSuites,
+    /// Run each command that measures, for this long: s.
+    Soak(u64),
+    /// Run the words of the job as one command.
+    Command,
+}
+
+impl GuestTask {
+    /// The argument for the init.
+    pub fn argument(&self) -> String {
+        match self {
+            Self::Suites(suites) => format!("tests={}", suites.join(",")),
+            Self::AllSuites => "tests".to_owned(),
+            Self::Soak(seconds) => format!("soak={seconds}"),
+            Self::Command => "command".to_owned(),
+        }
+    }
+}
+
+/// The names of the test binaries that guests with these tasks run; `None` for all.
+pub fn binaries<'a>(tasks: impl IntoIterator<Item = &'a GuestTask>) -> Option<BTreeSet<&'static str>> {
+    let mut names = BTreeSet::new();
+    for task in tasks {
+        match task {
+            GuestTask::Suites(suites) => {
+                names.extend(suites.iter().map(|suite| suite.split_once(':').map_or(*suite, |(name, _)| name)));
+            }
+            GuestTask::AllSuites => return None,
+            GuestTask::Soak(_) | GuestTask::Command => {}
+        }
+    }
+    Some(names)
 }
 
 #[cfg(test)]
@@ -88,8 +136,16 @@ mod tests {
     }
 
     #[test]
+    fn a_binary_is_built_once_for_all_guests_and_only_if_it_is_run() {
+        let tasks = [GuestTask::Suites(vec!["verifier", "groups:a", "groups:b"]), GuestTask::Command];
+        assert_eq!(binaries(&tasks), Some(["groups", "verifier"].into()));
+        assert_eq!(binaries(&[GuestTask::Soak(5)]), Some([].into()));
+        assert_eq!(binaries(&[GuestTask::Command, GuestTask::AllSuites]), None);
+    }
+
+    #[test]
     fn the_init_takes_suites_separated_by_commas() {
-        assert_eq!(task(&of(BootPlan::Once(TimeMode::Smp))[..2]), "tests=verifier,counts:across_cpus");
-        assert_eq!(task(&[]), "tests");
+        assert_eq!(GuestTask::Suites(SHORT[..2].to_vec()).argument(), "tests=verifier,counts:across_cpus");
+        assert_eq!(GuestTask::AllSuites.argument(), "tests");
     }
 }

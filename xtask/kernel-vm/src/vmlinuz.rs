@@ -1,11 +1,13 @@
-//! Extracts the BTF of a compressed x86 kernel.
+//! Extracts the BTF of a kernel as distributions ship it.
 //!
-//! Layout: Linux, `Documentation/arch/x86/boot.rst` (protocol 2.08 and later).
+//! Layout of compressed x86 kernels: Linux, `Documentation/arch/x86/boot.rst` (protocol 2.08 and later).
 
-use std::io::Read;
+use std::{borrow::Cow, io::Read};
 
 use anyhow::{Context, bail, ensure};
 use object::{Object, ObjectSection};
+
+use super::arm64_image;
 
 // Offsets in the boot sector of the fields that locate the compressed payload.
 const SETUP_SECTORS: usize = 0x1f1;
@@ -18,13 +20,17 @@ const PAYLOAD_LENGTH: usize = 0x24c;
 /// the plain `vmlinux`.
 ///
 /// # Errors
-/// Fails if the image is not an x86 kernel, is truncated or has no BTF.
+/// Fails if the image is neither a kernel of x86 nor of arm64, is truncated or has no BTF.
 pub fn btf(image: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let image = bootable(image)?;
+    if arm64_image::is_plain(&image) {
+        return Ok(arm64_image::btf(&image)?.to_vec());
+    }
     let unpacked;
     let elf = if image.starts_with(b"\x7fELF") {
-        image
+        &image[..]
     } else {
-        unpacked = unpack(payload(image)?)?;
+        unpacked = unpack(payload(&image)?)?;
         &unpacked
     };
     let kernel = object::File::parse(elf).context("the kernel inside is not an ELF file")?;
@@ -32,9 +38,28 @@ pub fn btf(image: &[u8]) -> anyhow::Result<Vec<u8>> {
     Ok(section.data().context("the section `.BTF` is cut short")?.to_vec())
 }
 
+/// Returns the image that QEMU boots: the image itself, or what an EFI program for arm64 unpacks, which QEMU does since
+/// version 8.1.
+///
+/// # Errors
+/// Fails if the image cannot be unpacked.
+pub fn bootable(image: &[u8]) -> anyhow::Result<Cow<'_, [u8]>> {
+    Ok(match arm64_image::compressed(image)? {
+        Some(compressed) => Cow::Owned(unpack(compressed)?),
+        None => Cow::Borrowed(image),
+    })
+}
+
+/// Whether a file that begins with these bytes is a kernel image.
+pub fn is_image(start: &[u8]) -> bool {
+    start.get(BOOT_MAGIC..BOOT_MAGIC + 4) == Some(b"HdrS")
+        || arm64_image::is_plain(start)
+        || start.get(4..8) == Some(b"zimg")
+}
+
 /// The compressed payload of an image.
 fn payload(image: &[u8]) -> anyhow::Result<&[u8]> {
-    ensure!(image.get(BOOT_MAGIC..BOOT_MAGIC + 4) == Some(b"HdrS"), "no boot header: not an x86 `vmlinuz`");
+    ensure!(image.get(BOOT_MAGIC..BOOT_MAGIC + 4) == Some(b"HdrS"), "no boot header: not a `vmlinuz` of x86 or arm64");
     let version = u16::from_le_bytes(bytes(image, BOOT_VERSION)?);
     ensure!(version >= 0x208, "boot protocol {version:#x}, expected 0x208 or later");
     let setup_sectors = match bytes::<1>(image, SETUP_SECTORS)? {
@@ -175,9 +200,29 @@ mod tests {
     }
 
     #[test]
+    fn btf_of_an_arm_kernel_is_read_with_and_without_the_program_that_unpacks_it() {
+        // The header, types of no length, and strings: one zero.
+        let types: Vec<u8> =
+            [0x0001_eb9f_u32, 24, 0, 0, 0, 1].into_iter().flat_map(u32::to_le_bytes).chain([0]).collect();
+        let mut plain = vec![0; 0x38];
+        plain.extend_from_slice(b"ARM\x64\0\0\0\0");
+        plain.extend_from_slice(&types);
+        assert_eq!(btf(&plain).unwrap(), types);
+        assert_eq!(bootable(&plain).unwrap(), plain);
+
+        let payload = zstd(&plain);
+        let mut packed = b"MZ\0\0zimg".to_vec();
+        packed.extend([16, payload.len() as u32].into_iter().flat_map(u32::to_le_bytes));
+        packed.extend_from_slice(&payload);
+        assert_eq!(btf(&packed).unwrap(), types);
+        assert_eq!(bootable(&packed).unwrap(), plain);
+        assert!(is_image(&plain) && is_image(&packed) && is_image(&image(b"")) && !is_image(b"text"));
+    }
+
+    #[test]
     fn an_image_without_a_kernel_or_btf_is_an_error_with_the_reason() {
         let error = |image: &[u8]| btf(image).unwrap_err().to_string();
-        assert_eq!(error(b""), "no boot header: not an x86 `vmlinuz`");
+        assert_eq!(error(b""), "no boot header: not a `vmlinuz` of x86 or arm64");
         assert_eq!(error(&image(&gzip(&elf(".data", TYPES)))), "the kernel holds no section `.BTF`");
         assert_eq!(error(&image(&gzip(b"text"))), "the kernel inside is not an ELF file");
         assert_eq!(error(&image(b"lzop")), "payload begins with [6c, 7a, 6f, 70], expected gzip, xz, zstd, lz4");

@@ -52,11 +52,11 @@ fn walk(directory: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a file begins with BTF or has an x86 boot header.
+/// Whether a file begins with BTF or as the image of a kernel.
 fn is_kernel(path: &Path) -> anyhow::Result<bool> {
     let mut start = vec![];
     File::open(path)?.take(0x206).read_to_end(&mut start)?;
-    Ok(is_btf(&start) || start.get(0x202..0x206) == Some(b"HdrS"))
+    Ok(is_btf(&start) || kernel_vm::is_kernel_image(&start))
 }
 
 /// BTF begins with 0xeb9f in the byte order of its machine (Linux, `Documentation/bpf/btf.rst`).

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use aya_obj::Object;
 use aya_obj::btf::Btf;
-use wakelat_build::static_build;
+use wakelat_build::{Architecture, static_build};
 
 use crate::setup::{self, Purpose};
 use kernels::KernelFile;
@@ -39,7 +39,7 @@ pub fn main(args: &CoreCheckArgs) -> anyhow::Result<ExitCode> {
         Some(object) => object.clone(),
         None => {
             setup::ensure(Purpose::Build)?;
-            static_build::released()?.object
+            static_build::released(Architecture::own()?)?.object
         }
     };
     let kernels = if args.kernels.is_empty() { default_kernels()? } else { kernels::find(&args.kernels)? };

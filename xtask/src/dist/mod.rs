@@ -1,6 +1,5 @@
 //! `cargo xtask dist`: the files of a release, in `target/dist`.
 
-mod architecture;
 mod archive;
 mod bpf_object;
 mod tree;
@@ -13,10 +12,9 @@ use std::{env, fs};
 use anyhow::Context as _;
 use bpf_toolchain::OBJECT;
 use sha2::{Digest as _, Sha256};
-use wakelat_build::{static_build, workspace};
+use wakelat_build::{Architecture, has_standard_library, static_build, workspace};
 
 use crate::setup::{self, Purpose};
-use architecture::Architecture;
 use tree::ReleaseFiles;
 
 #[derive(clap::Args)]
@@ -37,7 +35,8 @@ pub fn main(args: &DistArgs) -> anyhow::Result<ExitCode> {
     let manual = tree::Manual::write(&workspace::root().join("target/dist-manual"))?;
     let mut files = Vec::new();
     for architecture in wanted {
-        let built = architecture.build(own)?;
+        setup::cross_compiler(architecture)?;
+        let built = static_build::released(architecture)?;
         let release = ReleaseFiles { architecture, binary: &built.binary, manual: &manual };
         files.push(archive::tarball(&release, &dist)?);
         files.push(archive::debian_package(&release, &dist)?);
@@ -63,7 +62,7 @@ fn single_files(dist: &Path, built: &static_build::BuildOutput) -> anyhow::Resul
     let mut files = vec![("wakelat", fs::read(&built.binary).context("cannot read the binary")?)];
     let object = fs::read(&built.object).with_context(|| format!("cannot read `{}`", built.object.display()))?;
     files.push((OBJECT, bpf_object::without_debug_information(&object)?));
-    if architecture::has_standard_library(&musl) {
+    if has_standard_library(&musl) {
         let binary = static_build::release_for(&musl)?.binary;
         files.push(("wakelat-musl", fs::read(binary).context("cannot read the binary")?));
     } else {

@@ -5,9 +5,8 @@ use std::process::Command;
 use std::{fs, io};
 
 use anyhow::{Context as _, ensure};
-use wakelat_build::workspace;
+use wakelat_build::{Architecture, workspace};
 
-use super::architecture::Architecture;
 use super::write_file;
 
 /// The documents that a release contains besides `docs`, by their paths in the workspace.

@@ -22,6 +22,11 @@ pub fn apply(step: &SetupStep) -> anyhow::Result<()> {
             status(&format!("adding {} with rustup", names.join(" and ")));
             quietly(Command::new("rustup").args(["component", "add"]).args(names))
         }
+        SetupStep::Targets(targets) => {
+            status(&format!("adding the standard library for {} with rustup", targets.join(" and ")));
+            // In the workspace, which may choose a toolchain.
+            quietly(Command::new("rustup").args(["target", "add"]).args(targets).current_dir(workspace::root()))
+        }
         SetupStep::Tracefs => {
             status("mounting tracefs on /sys/kernel/tracing");
             quietly(Command::new("mount").args(["-t", "tracefs", "nodev", "/sys/kernel/tracing"]))

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use bpf_toolchain::MissingTools;
-use wakelat_build::{program_in_path, workspace};
+use wakelat_build::{Architecture, has_standard_library, program_in_path, workspace};
 
 use super::packages;
 use crate::privilege;
@@ -25,6 +25,9 @@ pub struct MachineFacts {
     pub missing: Option<MissingTools>,
     /// The toolchain components that the checks need and that are missing, by their rustup names.
     pub components: Vec<&'static str>,
+    /// The targets of Rust that this compiler has no standard library for, of the architectures that tests and
+    /// releases are built for.
+    pub targets: Vec<String>,
     /// The packages of [`packages::all`] that are installed.
     pub installed: Vec<String>,
 }
@@ -46,8 +49,14 @@ pub fn detect() -> MachineFacts {
         tracefs: Path::new("/sys/kernel/tracing/events").exists(),
         missing: bpf_toolchain::find(bpf_toolchain::host_target()).err(),
         components: missing_components(&workspace::cargo_path()),
+        targets: Architecture::foreign().filter_map(missing_target).collect(),
         installed: if debian { installed(packages::all()) } else { vec![] },
     }
+}
+
+/// The target of `architecture`, if this compiler has no standard library for it.
+pub fn missing_target(architecture: Architecture) -> Option<String> {
+    Some(architecture.target()).filter(|target| !has_standard_library(target))
 }
 
 fn is_debian(os_release: &str) -> bool {

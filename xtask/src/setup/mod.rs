@@ -7,7 +7,8 @@ mod plan;
 
 use std::process::ExitCode;
 
-pub use packages::cross_compiler;
+use wakelat_build::Architecture;
+
 pub use plan::Purpose;
 
 #[derive(clap::Args)]
@@ -52,4 +53,18 @@ pub fn install(names: &[&'static str]) -> anyhow::Result<()> {
     } else {
         apply::apply(&plan::SetupStep::Packages { names: missing, essential: true })
     }
+}
+
+/// Installs what is missing to build for an architecture, unless it is this machine's. Only for commands that the user
+/// asked to install it.
+///
+/// # Errors
+/// Fails on distributions other than Debian, or if something cannot be installed.
+pub fn cross_compiler(architecture: Architecture) -> anyhow::Result<()> {
+    if architecture.is_own() {
+        return Ok(());
+    }
+    install(packages::cross_compiler(architecture))?;
+    let targets: Vec<String> = facts::missing_target(architecture).into_iter().collect();
+    if targets.is_empty() { Ok(()) } else { apply::apply(&plan::SetupStep::Targets(targets)) }
 }

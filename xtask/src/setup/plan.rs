@@ -4,7 +4,7 @@ use bpf_toolchain::MissingTools;
 
 use super::{
     facts::MachineFacts,
-    packages::{COMPILER_PACKAGES, LINKER_PACKAGES, TEST_PACKAGES},
+    packages::{self, COMPILER_PACKAGES, LINKER_PACKAGES},
 };
 
 /// What the machine is set up for.
@@ -36,6 +36,8 @@ pub enum SetupStep {
     BpfLinker,
     /// Add components of the Rust toolchain with rustup.
     Components(Vec<&'static str>),
+    /// Add the standard library of Rust for these targets with rustup.
+    Targets(Vec<String>),
     /// Mount tracefs where the kernel expects it.
     Tracefs,
     /// Print what the user can do about something that this process cannot do.
@@ -48,7 +50,7 @@ impl SetupStep {
         match self {
             Self::Packages { essential, .. } => *essential,
             Self::BpfLinker => true,
-            Self::Components(_) | Self::Tracefs | Self::Advise(_) => false,
+            Self::Components(_) | Self::Targets(_) | Self::Tracefs | Self::Advise(_) => false,
         }
     }
 }
@@ -112,7 +114,15 @@ fn test_steps(facts: &MachineFacts) -> Vec<SetupStep> {
             SetupStep::Advise(format!("{names} missing; install them beside `cargo`"))
         });
     }
-    let names = facts.not_installed(TEST_PACKAGES);
+    if !facts.targets.is_empty() {
+        steps.push(if facts.rustup {
+            SetupStep::Targets(facts.targets.clone())
+        } else {
+            let targets = facts.targets.join(" ");
+            SetupStep::Advise(format!("no standard library for {targets}: guests of that architecture will be skipped"))
+        });
+    }
+    let names = facts.not_installed(&packages::for_tests());
     if !names.is_empty() {
         steps.push(match (facts.debian, facts.root) {
             (true, true) => SetupStep::Packages { names, essential: false },
@@ -146,6 +156,7 @@ mod tests {
             tracefs: false,
             missing: missing(true, true),
             components: vec![],
+            targets: vec!["aarch64-unknown-linux-gnu".to_owned()],
             installed: vec![],
         }
     }
@@ -153,7 +164,7 @@ mod tests {
     /// A machine on which setup has finished.
     fn ready() -> MachineFacts {
         let installed = crate::setup::packages::all().map(str::to_owned).collect();
-        MachineFacts { tracefs: true, missing: None, installed, ..fresh() }
+        MachineFacts { tracefs: true, missing: None, targets: vec![], installed, ..fresh() }
     }
 
     fn essential(names: &[&'static str]) -> SetupStep {
@@ -168,7 +179,8 @@ mod tests {
                 essential(&["rustc-web", "libstd-rust-web-dev-bpf", "llvm-22-dev"]),
                 SetupStep::BpfLinker,
                 SetupStep::Tracefs,
-                SetupStep::Packages { names: vec!["linux-perf", "libbpf-tools", "prometheus"], essential: false },
+                SetupStep::Targets(vec!["aarch64-unknown-linux-gnu".to_owned()]),
+                SetupStep::Packages { names: packages::for_tests(), essential: false },
             ]
         );
     }
@@ -179,8 +191,19 @@ mod tests {
     }
 
     #[test]
+    fn without_rustup_the_guests_of_another_architecture_are_skipped() {
+        let facts = MachineFacts { rustup: false, targets: fresh().targets, ..ready() };
+        let steps = plan(&facts, Purpose::Test).unwrap();
+        assert!(
+            matches!(&steps[..], [SetupStep::Advise(text)] if text.contains("for aarch64-unknown-linux-gnu: guests")),
+            "{steps:?}"
+        );
+    }
+
+    #[test]
     fn building_installs_no_test_tools() {
-        let facts = MachineFacts { installed: vec![], components: vec!["rustfmt"], ..ready() };
+        let facts =
+            MachineFacts { installed: vec![], components: vec!["rustfmt"], targets: fresh().targets, ..ready() };
         assert_eq!(plan(&facts, Purpose::Build).unwrap(), []);
     }
 

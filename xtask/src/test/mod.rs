@@ -9,7 +9,7 @@ use std::io;
 use std::process::{Command, ExitCode};
 
 use anyhow::bail;
-use wakelat_build::{bpf_programs, static_build, workspace};
+use wakelat_build::{Architecture, bpf_programs, static_build, workspace};
 
 use step::StepOutcome;
 use summary::TestSummary;
@@ -76,12 +76,12 @@ fn tests(args: &TestArgs) -> Command {
 /// Runs the tests of the crate `tests` on this kernel, with the binary that users and guests run.
 fn kernel_tests(args: &TestArgs) -> anyhow::Result<StepOutcome> {
     const NAME: &str = "kernel tests";
-    let built = match static_build::released() {
+    let built = match Architecture::own().and_then(static_build::released) {
         Ok(built) => built,
         Err(error) => return Ok(StepOutcome::failure(NAME, format!("{error:#}"))),
     };
     // The guests run the same test binaries, so that they are built only once.
-    let mut tests = static_build::kernel_tests();
+    let mut tests = static_build::kernel_tests()?;
     tests.arg("--no-fail-fast").env("WAKELAT", built.binary);
     if args.full {
         // For `sustained`.

@@ -1,26 +1,34 @@
 //! Builds wakelat and its kernel tests as programs that need no library at run time.
 
-use std::env;
 use std::process::Command;
 
+use crate::architecture::Architecture;
 use crate::cargo_build;
 pub use crate::cargo_build::BuildOutput;
 use crate::workspace;
 
-/// Builds the binary that users get on this machine's architecture and that guests run, linked with glibc.
+/// Builds the binary that users of this architecture run, linked with glibc.
 ///
 /// # Errors
 /// Fails if wakelat does not build.
-pub fn released() -> anyhow::Result<BuildOutput> {
-    release_for(&target())
+pub fn released(architecture: Architecture) -> anyhow::Result<BuildOutput> {
+    cargo_build::build(["--release", "--target", &architecture.target()], |cargo| link_for(cargo, architecture))
 }
 
-/// The target that [`released`] compiles for.
-fn target() -> String {
-    format!("{}-unknown-linux-gnu", env::consts::ARCH)
+/// Builds the binary that guests of this architecture run: the one that users run, or, for another architecture than this
+/// machine's, the same with less optimization.
+///
+/// # Errors
+/// Fails if wakelat does not build.
+pub fn for_guests(architecture: Architecture) -> anyhow::Result<BuildOutput> {
+    cargo_build::build(["--release", "--target", &architecture.target()], |cargo| {
+        cargo.args(guest_profile(architecture));
+        link_for(cargo, architecture);
+    })
 }
 
-/// Builds the release binary for `target`, with no library that it would have to find at run time.
+/// Builds the release binary for a `target` of this machine's architecture, with no library that it would have to find
+/// at run time.
 ///
 /// # Errors
 /// Fails if wakelat does not build.
@@ -28,25 +36,53 @@ pub fn release_for(target: &str) -> anyhow::Result<BuildOutput> {
     cargo_build::build(["--release", "--target", target], |cargo| make_static(cargo, target))
 }
 
-/// Builds the release binary for a `target` of another architecture, with the C compiler `linker`.
+/// Returns a command that builds the kernel tests as [`released`] builds wakelat, and runs them on this machine.
 ///
 /// # Errors
-/// Fails if wakelat does not build.
-pub fn release_with_linker(target: &str, linker: &str) -> anyhow::Result<BuildOutput> {
-    cargo_build::build(["--release", "--target", target], |cargo| {
-        make_static(cargo, target);
-        cargo.env(format!("CARGO_TARGET_{}_LINKER", in_variables(target)), linker);
-    })
+/// Fails on a machine of an architecture that there are no releases for.
+pub fn kernel_tests() -> anyhow::Result<Command> {
+    let own = Architecture::own()?;
+    Ok(cargo_for(own, &["test"]))
 }
 
-/// Returns a command that builds the kernel tests as [`released`] builds wakelat. It also runs them, unless
-/// the caller adds `--no-run`.
-pub fn kernel_tests() -> Command {
-    let target = target();
+/// Returns a command that builds the programs of the kernel tests as [`for_guests`] builds wakelat: the suites that
+/// `suites` names, or all of them, and the programs that run them in a guest.
+pub fn guest_programs(architecture: Architecture, suites: Option<&[&str]>) -> Command {
+    match suites {
+        None => cargo_for(architecture, &["test", "--no-run"]),
+        // With a suite, cargo also builds the programs that are not tests, because a suite may run them.
+        Some([]) => cargo_for(architecture, &["build", "--bins"]),
+        Some(suites) => {
+            let mut cargo = cargo_for(architecture, &["test", "--no-run"]);
+            cargo.args(suites.iter().flat_map(|suite| ["--test", suite]));
+            cargo
+        }
+    }
+}
+
+fn cargo_for(architecture: Architecture, arguments: &[&str]) -> Command {
     let mut cargo = workspace::cargo();
-    cargo.args(["test", "--package=wakelat-tests", "--release", "--target", &target]);
-    make_static(&mut cargo, &target);
+    cargo.args(arguments).args(["--package=wakelat-tests", "--release", "--target", &architecture.target()]);
+    cargo.args(guest_profile(architecture));
+    link_for(&mut cargo, architecture);
     cargo
+}
+
+/// Cargo's arguments for programs that only guests run. Building for another architecture takes longer than its guests
+/// run, so it is done with little optimization; programs for this machine's architecture are those that the tests on the
+/// machine itself run.
+fn guest_profile(architecture: Architecture) -> &'static [&'static str] {
+    // Not a variable, which the build of the BPF programs would inherit.
+    if architecture.is_own() { &[] } else { &["--config", "profile.release.opt-level=1"] }
+}
+
+/// Makes cargo link programs for `architecture` statically.
+fn link_for(cargo: &mut Command, architecture: Architecture) {
+    let target = architecture.target();
+    make_static(cargo, &target);
+    if !architecture.is_own() {
+        cargo.env(format!("CARGO_TARGET_{}_LINKER", in_variables(&target)), architecture.cross_linker());
+    }
 }
 
 /// Makes cargo link programs for `target` statically.

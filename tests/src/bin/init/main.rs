@@ -3,21 +3,21 @@
 //!
 //! Its last argument is the task: `tests`, optionally with the suites, such as
 //! `tests=kernel,counts:cpus`, `soak=SECONDS`, `command`, `shell` or `probe`; the words that go with it
-//! are in `/job`. The output of init and its children goes to the debug console, so that the serial
+//! are in `/job`. The output of init and its children goes to a console of QEMU's own, so that the serial
 //! console belongs to the kernel; lines that begin with `##vm` are init's own.
 
 use std::process::ExitCode;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod mounts;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod processors;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod qemu_devices;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod task;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn main() -> ExitCode {
     if std::process::id() != 1 {
         eprintln!("init: only runs as the first process of a test machine; run `cargo xtask vm`");
@@ -43,8 +43,8 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn main() -> ExitCode {
-    eprintln!("init: only made for x86-64 machines");
+    eprintln!("init: only made for x86-64 and arm64 machines");
     ExitCode::from(2)
 }

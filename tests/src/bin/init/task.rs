@@ -23,7 +23,7 @@ const TESTS: &str = "/tests";
 const SOAK: &str = "/bin/soak";
 const BUSYBOX: &str = "/bin/busybox";
 
-/// Runs the task with all output on the debug console, and returns whether it succeeded.
+/// Runs the task with all output on QEMU's own console, and returns whether it succeeded.
 pub fn reported(task: &str, problems: &[String]) -> bool {
     let (reader, writer) = match io::pipe() {
         Ok(pipe) => pipe,

@@ -4,24 +4,9 @@ use super::{
     super::{explain::LatencyCause, finding::TimerlatFinding},
     labels,
 };
+use crate::cpu_interrupt::is_of_a_cpu;
 use crate::render::{Style, text_line::clean, units};
 use crate::softirq::softirq_name;
-
-/// The interrupts that are not those of a device (`trace_irq_vectors` of arch/x86/kernel/trace.c,
-/// `osnoise_arch_register`).
-const OF_THE_CPU: [&str; 11] = [
-    "local_timer",
-    "reschedule",
-    "call_function",
-    "call_function_single",
-    "irq_work",
-    "x86_platform_ipi",
-    "thermal_apic",
-    "threshold_apic",
-    "deferred_error",
-    "error_apic",
-    "spurious_apic",
-];
 
 /// The evidence: `97.5 % of all latency (838.7 µs of 860.0 µs) is …`.
 pub fn evidence(finding: &TimerlatFinding, style: &Style) -> String {
@@ -66,7 +51,7 @@ pub fn remedy(finding: &TimerlatFinding) -> String {
         LatencyCause::IdleExit => "keep CPUs out of deep C-states (`--dma-latency 0`, `cpupower idle-set`)",
         LatencyCause::TimerIrq(..) => "other timers expire in the same IRQ: use fewer on this CPU (/proc/timer_list shows them), or keep \
             them off it (`nohz_full`, `isolcpus`)",
-        LatencyCause::Irq(name, _) if OF_THE_CPU.contains(&name.as_str()) => {
+        LatencyCause::Irq(name, _) if is_of_a_cpu(name) => {
             "keep timers and IPIs off this CPU: `nohz_full`, `isolcpus`, fewer changes to shared memory maps (TLB shootdowns)"
         }
         LatencyCause::Irq(_, vector) => {
@@ -91,4 +76,21 @@ pub fn remedy(finding: &TimerlatFinding) -> String {
         LatencyCause::Unexplained => "check below for lost events; steal time of a hypervisor also looks like this",
     }
     .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::summary::ShareSum, *};
+
+    #[test]
+    fn an_interrupt_of_the_cpu_is_not_to_be_moved() {
+        let remedy = |name: &str| {
+            let cause = LatencyCause::Irq(name.to_owned(), 11);
+            remedy(&TimerlatFinding { cause, sum: ShareSum::default(), total_ns: 1 })
+        };
+        for own in ["local_timer", "arch_timer", "IPI"] {
+            assert!(remedy(own).starts_with("keep timers and IPIs off this CPU"), "{own}");
+        }
+        assert!(remedy("nvme0q1").starts_with("move it to other CPUs (/proc/irq/11/smp_affinity)"));
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::labels;
 use crate::{
+    cpu_interrupt::is_of_a_cpu,
     render::{Style, text_line::clean, units},
     timeline::{component::Component, event::InterruptSource},
     wait::Comm,
@@ -116,7 +117,9 @@ pub fn remedy(finding: &Finding) -> &'static str {
             "check for long sections with preemption disabled (`wakelat timerlat -a 50us`), for lazy preemption and, if \
              real-time tasks wait, for the fair server (/sys/kernel/debug/sched/fair_server)"
         }
-        (Component::Irq, CauseName::Interrupt(InterruptSource::Irq { .. })) => {
+        (Component::Irq, CauseName::Interrupt(InterruptSource::Irq { name, .. }))
+            if !is_of_a_cpu(&name.to_string()) =>
+        {
             "move it to other CPUs (/proc/irq/NUMBER/smp_affinity), or make it a threaded interrupt (`threadirqs`)"
         }
         (Component::Irq, _) => {
@@ -159,6 +162,20 @@ mod tests {
             "25.0 % of all waiting time (5.0 ms of 20.0 ms) is wakelat's own reader (the cost of measuring)"
         );
         assert!(remedy(&own).starts_with("record fewer events"));
+    }
+
+    #[test]
+    fn an_interrupt_of_the_cpu_is_not_to_be_moved() {
+        let remedy = |name: &str| {
+            let source = InterruptSource::Irq { number: 11, name: Comm::new(name.as_bytes()) };
+            let mut finding = finding(CauseName::Interrupt(source));
+            finding.cause.component = Component::Irq;
+            remedy(&finding)
+        };
+        for own in ["arch_timer", "IPI"] {
+            assert!(remedy(own).starts_with("keep timers and IPIs off these CPUs"), "{own}");
+        }
+        assert!(remedy("nvme0q1").starts_with("move it to other CPUs"));
     }
 
     #[test]

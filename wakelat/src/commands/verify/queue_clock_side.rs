@@ -66,8 +66,8 @@ impl QueueClockSide {
             return Ok(Err(format!("this kernel has no `{missing}`, which the run queue's clock needs")));
         }
         let own = settings_of(config, environment, false);
-        // Not used if waits are aggregated, so one page.
-        let settings = Settings { aggregate: true, queue_clock: true, from_waking: false, ring_bytes: 4096, ..own };
+        let ring_bytes = Settings::SMALLEST_RING;
+        let settings = Settings { aggregate: true, queue_clock: true, from_waking: false, ring_bytes, ..own };
         let mut collector = Collector::load(&settings)?;
         collector.attach()?;
         collector.open()?;
