@@ -38,28 +38,42 @@ pub const fn upper(index: usize) -> u64 {
     if index + 1 >= BUCKETS { u64::MAX } else { lower(index + 1) }
 }
 
-/// floor(log2(value)) for value > 0, by halving: the BPF instruction set cannot count leading zeros.
-/// Without branches: the verifier would follow each of the 64 paths through six of them, for each path
-/// that leads here.
+/// floor(log2(value)) for value > 0: the BPF instruction set cannot count leading zeros. Without branches, because the
+/// verifier follows all that comes after a branch once for each way through it.
 #[inline(always)]
 const fn log2(value: u64) -> u32 {
-    let (rest, by_32) = halve(value, 32);
-    let (rest, by_16) = halve(rest, 16);
-    let (rest, by_8) = halve(rest, 8);
-    let (rest, by_4) = halve(rest, 4);
-    let (rest, by_2) = halve(rest, 2);
-    by_32 + by_16 + by_8 + by_4 + by_2 + (rest >> 1) as u32
+    LOG2[hash(with_ones_below(value))] as u32
 }
 
-/// For `value` below 2^(2 `bits`): its upper half and `bits` if that half is not 0, otherwise `value`
-/// and 0.
+/// `value` with all bits below its highest one set.
 #[inline(always)]
-const fn halve(value: u64, bits: u32) -> (u64, u32) {
-    // Adding `bits` ones to the upper half carries into the next bit, unless that half is 0.
-    let carry = ((value >> bits) + ((1 << bits) - 1)) >> bits;
-    let by = (carry as u32) * bits;
-    (value >> by, by)
+const fn with_ones_below(mut value: u64) -> u64 {
+    let mut by = 1;
+    while by < u64::BITS {
+        value |= value >> by;
+        by *= 2;
+    }
+    value
 }
+
+/// A different number below 64 for each of the 64 numbers 2^(k+1) - 1: the highest six bits of its product with a de
+/// Bruijn sequence (C. Leiserson, H. Prokop, K. Randall, "Using de Bruijn Sequences to Index a 1 in a Computer Word",
+/// 1998), in which each run of six bits appears once.
+#[inline(always)]
+const fn hash(ones: u64) -> usize {
+    (ones.wrapping_mul(0x03f7_9d71_b4cb_0a89) >> 58) as usize
+}
+
+/// k by [`hash`] of 2^(k+1) - 1.
+static LOG2: [u8; 64] = {
+    let mut table = [0; 64];
+    let mut k = 0;
+    while k < 64 {
+        table[hash(u64::MAX >> (63 - k))] = k as u8;
+        k += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {
@@ -86,6 +100,13 @@ mod tests {
             assert!(value < upper(index) || upper(index) == u64::MAX, "{value}");
         }
         assert_eq!(index(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn the_logarithm_is_that_of_the_processor() {
+        for value in boundaries().filter(|value| *value > 0) {
+            assert_eq!(log2(value), value.ilog2(), "{value}");
+        }
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Counter {
     ];
 }
 
-/// One CPU's counters, indexed by [`Counter`]. The map has an entry for each [`Subject`].
+/// One CPU's counters of a [`Subject`], indexed by [`Counter`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Counters(pub [u64; COUNTERS]);
@@ -71,7 +71,7 @@ impl core::ops::Index<Counter> for Counters {
     }
 }
 
-/// What a set of counters is about: the key of the counter map.
+/// What a set of counters is about: its index in [`CpuWords::counters`](crate::cpu_words::CpuWords::counters).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Subject {

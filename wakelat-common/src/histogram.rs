@@ -26,18 +26,20 @@ pub const fn slot(class: crate::Class, half: u32) -> u32 {
 /// index within bounds.
 pub const WORST: usize = 4;
 
-/// Waits: exact count, sum and minimum, the number in each [`bucket`], and the longest ones in full.
+/// Waits: exact sum and minimum, the number in each [`bucket`], and the longest ones in full. Zeros are a histogram
+/// without waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Histogram {
-    /// Number of waits.
-    pub count: u64,
     /// Sum of all waits: ns. Enough for 584 years.
     pub sum_ns: u64,
-    /// The shortest wait: ns.
-    pub min_ns: u64,
+    /// All bits of the shortest wait (ns) inverted: the longer it is, the smaller is this number, and the first wait
+    /// needs no test of its own.
+    min_ns_inverted: u64,
     /// Waits of this length or more are among the longest: ns; 0 until there are [`WORST`].
     keep_from_ns: u64,
+    /// Number of elements in use of `worst`.
+    kept: u64,
     /// The longest waits, in no order; fewer than [`WORST`] only if there are fewer waits.
     worst: [Sample; WORST],
     /// Number of waits in each bucket.
@@ -48,35 +50,41 @@ const _: () = assert!(size_of::<Histogram>() == 32 + WORST * size_of::<Sample>()
 
 impl Histogram {
     /// A histogram without waits.
-    pub const EMPTY: Self =
-        Self { count: 0, sum_ns: 0, min_ns: 0, keep_from_ns: 0, worst: [Sample::NONE; WORST], buckets: [0; SLOTS] };
+    pub const EMPTY: Self = Self {
+        sum_ns: 0,
+        min_ns_inverted: 0,
+        keep_from_ns: 0,
+        kept: 0,
+        worst: [Sample::NONE; WORST],
+        buckets: [0; SLOTS],
+    };
 
     /// Adds a wait. Calls `sample` for all that is known about it if it is one of the longest so far.
     /// Among equally long waits the first ones are kept.
     #[inline(always)]
     pub fn record(&mut self, latency_ns: u64, sample: impl FnOnce() -> Sample) {
-        let before = self.count;
-        if before == 0 || latency_ns < self.min_ns {
-            self.min_ns = latency_ns;
+        if !latency_ns > self.min_ns_inverted {
+            self.min_ns_inverted = !latency_ns;
         }
-        self.count = before + 1;
         self.sum_ns += latency_ns;
         self.buckets[bucket::index(latency_ns) & (SLOTS - 1)] += 1;
         // Last: the verifier follows what comes after a branch once for each way through it.
         if latency_ns >= self.keep_from_ns {
-            self.keep(before, sample());
+            self.keep(sample());
         }
     }
 
-    /// Keeps a wait in place of the shortest one kept, or in the next free element. `before`: the number
-    /// of waits before it.
+    /// Keeps a wait in place of the shortest one kept, or in the next free element.
     #[inline(always)]
-    fn keep(&mut self, before: u64, sample: Sample) {
-        let filled = before >= WORST as u64;
-        let index = if filled { self.shortest_kept() } else { before as usize };
+    fn keep(&mut self, sample: Sample) {
+        let kept = self.kept;
+        let is_full = kept >= WORST as u64;
+        let index = if is_full { self.shortest_kept() } else { kept as usize };
         self.worst[index & (WORST - 1)] = sample;
-        // All elements are in use from now on.
-        if before + 1 >= WORST as u64 {
+        if !is_full {
+            self.kept = kept + 1;
+        }
+        if kept + 1 >= WORST as u64 {
             self.keep_from_ns = self.worst[self.shortest_kept() & (WORST - 1)].latency_ns + 1;
         }
     }
@@ -92,6 +100,21 @@ impl Histogram {
         least
     }
 
+    /// Whether there are no waits.
+    pub const fn is_empty(&self) -> bool {
+        self.kept == 0
+    }
+
+    /// Number of waits.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// The shortest wait: ns; `u64::MAX` if there are none.
+    pub const fn min_ns(&self) -> u64 {
+        !self.min_ns_inverted
+    }
+
     /// The CPU on which all these waits ended; 0 if there are none.
     pub const fn cpu(&self) -> u32 {
         self.worst[0].cpu
@@ -99,7 +122,7 @@ impl Histogram {
 
     /// The longest waits, in no order: [`WORST`] of them, or all if there are fewer.
     pub fn worst(&self) -> &[Sample] {
-        &self.worst[..self.count.min(WORST as u64) as usize]
+        &self.worst[..self.kept.min(WORST as u64) as usize]
     }
 }
 
@@ -131,11 +154,10 @@ mod tests {
             kept.sort_by_key(|(value, at)| (std::cmp::Reverse(*value), *at));
             prop_assert_eq!(kept[0], longest[0]);
             prop_assert_eq!(kept.iter().map(|(value, _)| value).collect::<Vec<_>>(), longest.iter().map(|(value, _)| value).collect::<Vec<_>>());
-            prop_assert_eq!(histogram.count, values.len() as u64);
+            prop_assert_eq!(histogram.count(), values.len() as u64);
             prop_assert_eq!(histogram.sum_ns, values.iter().sum::<u64>());
-            prop_assert_eq!(histogram.min_ns, *values.iter().min().unwrap());
+            prop_assert_eq!(histogram.min_ns(), *values.iter().min().unwrap());
             prop_assert_eq!(histogram.cpu(), 3);
-            prop_assert_eq!(histogram.buckets.iter().sum::<u64>(), histogram.count);
             for value in values {
                 prop_assert!(histogram.buckets[bucket::index(value)] > 0);
             }

@@ -8,6 +8,7 @@ pub mod bucket;
 pub mod cause_sums;
 pub mod classic_fields;
 pub mod counter;
+pub mod cpu_words;
 pub mod direct_table;
 pub mod filter;
 pub mod glob;
@@ -56,9 +57,7 @@ mod pod {
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::program_run_budget::CpuRuns {}
     // SAFETY: repr(C), integers only, without padding.
-    unsafe impl aya::Pod for crate::program_runs::CpuProgramRuns {}
-    // SAFETY: repr(C), integers only, without padding.
-    unsafe impl aya::Pod for crate::queue_clock::QueueState {}
+    unsafe impl aya::Pod for crate::cpu_words::CpuWords {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::window::WindowWords {}
     // SAFETY: repr(C), integers only, without padding.

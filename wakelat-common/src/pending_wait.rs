@@ -51,15 +51,16 @@ pub enum WakeupOutcome {
 /// What becomes of a task at its switch-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "user", derive(serde::Serialize, serde::Deserialize))]
+#[repr(u8)]
 pub enum PrevState {
     /// Still runnable: it waits for a CPU again.
-    Runnable,
+    Runnable = 2,
     /// Still runnable, but its state is a sleeping one. Only such a task can be woken while it waits.
-    PreemptedSleeping,
+    PreemptedSleeping = 4,
     /// It sleeps until it is woken.
-    Sleeping,
+    Sleeping = 0,
     /// It never runs again.
-    Dead,
+    Dead = 5,
 }
 
 impl PrevState {

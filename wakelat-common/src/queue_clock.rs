@@ -141,23 +141,27 @@ enum Known {
     Current { more_ns: u64, last: LastSwitch },
 }
 
-/// What a task did at its last switch that was seen. The two after which the kernel times its wait from the beginning
+/// What a task did at its last switch that was seen. A switch-out has the number of its [`PrevState`], so that
+/// [`QueueSlot::switch_out`] need not tell them apart. The two after which the kernel times its wait from the beginning
 /// have the number of that wait's class: [`QueueSlot::usual_wait`] relies on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum LastSwitch {
     /// It left its CPU to sleep.
-    Sleeping = Class::Wakeup as u64,
+    Sleeping = PrevState::Sleeping as u64,
     /// It got a CPU.
     In = 1,
     /// It left its CPU, still runnable.
-    Preempted = Class::Preempted as u64,
+    Preempted = PrevState::Runnable as u64,
     /// It got a CPU after a wait that the kernel has not timed.
     InUntimed = 3,
     /// It left its CPU, still runnable but in a sleeping state: the kernel does not time that wait, unless the task
     /// migrates.
-    PreemptedSleeping = 4,
+    PreemptedSleeping = PrevState::PreemptedSleeping as u64,
 }
+
+const _: () = assert!(LastSwitch::Sleeping as u64 == Class::Wakeup as u64);
+const _: () = assert!(LastSwitch::Preempted as u64 == Class::Preempted as u64);
 
 impl LastSwitch {
     #[inline(always)]
@@ -272,7 +276,13 @@ impl QueueSlot {
 
     #[inline(always)]
     const fn of(tag: TaskTag, now: SchedInfo, last: LastSwitch, period: u8) -> Self {
-        let last = (last as u64) << LAST_SHIFT;
+        Self::with_bits(tag, now, last as u64, period)
+    }
+
+    /// Like [`Self::of`], with the number of a [`LastSwitch`].
+    #[inline(always)]
+    const fn with_bits(tag: TaskTag, now: SchedInfo, last: u64, period: u8) -> Self {
+        let last = last << LAST_SHIFT;
         Self { delay: now.run_delay << DELAY_SHIFT | last | tag.low(), count: Self::count_word(tag, now, period) }
     }
 
@@ -327,14 +337,11 @@ impl QueueSlot {
         } else {
             none
         };
-        let last = match leaving {
-            PrevState::Runnable => LastSwitch::Preempted,
-            PrevState::PreemptedSleeping => LastSwitch::PreemptedSleeping,
-            PrevState::Sleeping => LastSwitch::Sleeping,
+        if matches!(leaving, PrevState::Dead) {
             // Its last switch: it gives the slot back.
-            PrevState::Dead => return (Self { delay: 0, count: 0 }, unseen),
-        };
-        (Self::of(tag, now, last, period), unseen)
+            return (Self { delay: 0, count: 0 }, unseen);
+        }
+        (Self::with_bits(tag, now, leaving as u64, period), unseen)
     }
 
     /// What the slot holds once the task gets a CPU in the period with this number, after `queued_ns` on the queue of that

@@ -15,7 +15,7 @@ use aya_ebpf::{
     macros::btf_map,
 };
 use wakelat_common::{
-    Class,
+    Class, bucket,
     group::{self, DIRECT_ELEMENTS as PLACES, GroupElement, GroupElementKey, GroupProperties, octave, part},
 };
 
@@ -45,14 +45,15 @@ static NO_WAITS: Array<GroupElement, 1> = Array::new();
 #[unsafe(no_mangle)]
 static GROUP_PARTS: Global<u32> = Global::new(0);
 
-/// The element for a wait of `task` that ends on this CPU and is in bucket `index`, in `half`. `None` if waits
-/// are not grouped, or if there is no room.
+/// The element for a wait of `task` that ends on this CPU, in `half`, and the bucket of the wait's length in the
+/// histogram. `None` if waits are not grouped, or if there is no room.
 #[inline(always)]
-pub fn element<T: TaskFields>(half: u32, class: Class, index: usize, task: T) -> Option<*mut GroupElement> {
+pub fn element<T: TaskFields>(half: u32, class: Class, latency_ns: u64, task: T) -> Option<(*mut GroupElement, usize)> {
     let parts = GROUP_PARTS.load();
     if parts == 0 {
         return None;
     }
+    let index = bucket::index(latency_ns);
     let properties = GroupProperties {
         // SAFETY: no arguments, no side effects.
         cpu: unsafe { bpf_get_smp_processor_id() },
@@ -66,10 +67,11 @@ pub fn element<T: TaskFields>(half: u32, class: Class, index: usize, task: T) ->
     };
     let key = properties.key();
     let direct = direct_table::find::<PLACES, _, _, _>(&DIRECT_ELEMENTS, properties.cpu, half, &key);
-    direct.or_else(|| {
+    let element = direct.or_else(|| {
         let element = in_hash_map(key[0], key[1], key[2], key[3], key[4]);
         (!element.is_null()).then_some(element)
-    })
+    })?;
+    Some((element, index))
 }
 
 /// The element of the key of these words in the hash map; null if there is no room.

@@ -3,7 +3,7 @@
 
 use aya_ebpf::{btf_maps::PerCpuArray, macros::btf_map};
 use wakelat_common::{
-    Class, Sample, bucket,
+    Class, Sample,
     histogram::{HISTOGRAMS as ENTRIES, Histogram, slot},
 };
 
@@ -31,8 +31,7 @@ pub fn add<T: TaskFields>(ending: EndedWait, prev: T, next: T) {
 #[inline(always)]
 pub fn record<T: TaskFields>(class: Class, latency_ns: u64, task: T, sample: impl FnOnce() -> Sample) {
     let half = window::half();
-    let index = bucket::index(latency_ns);
-    if let Some(element) = group::element(half, class, index, task) {
+    if let Some((element, index)) = group::element(half, class, latency_ns, task) {
         // SAFETY: a value of the map, with this CPU in its key: no other CPU writes it, and `sched_switch` runs
         // with interrupts off, so no program on this CPU interrupts. User space deletes it only when no program
         // uses this half.

@@ -19,6 +19,8 @@ mod cpu_idle;
 #[cfg(target_arch = "bpf")]
 mod cpu_state;
 #[cfg(target_arch = "bpf")]
+mod cpu_words;
+#[cfg(target_arch = "bpf")]
 mod direct_table;
 #[cfg(target_arch = "bpf")]
 mod ended_wait;

@@ -10,13 +10,12 @@ use aya_ebpf::{
 };
 use wakelat_common::{
     Class, Classes, Counter,
-    counter::{Counters, SUBJECTS, Subject},
+    counter::{Counters, Subject},
+    cpu_words::CpuWords,
     filter::Filter,
 };
 
-/// Key: a [`Subject`]. Value: this CPU's counters. Read by user space at the end of each window.
-#[btf_map]
-pub static COUNTERS: PerCpuArray<Counters, { SUBJECTS as usize }> = PerCpuArray::new();
+use crate::cpu_words;
 
 /// The names, priorities, policies and CPUs that the filter accepts. Written by user space before the
 /// programs are attached.
@@ -105,19 +104,35 @@ pub fn feature_enabled(part: u32) -> bool {
 pub struct CpuCounters(*mut Counters);
 
 impl CpuCounters {
+    /// Looks up the words of this CPU.
     #[inline(always)]
     pub fn of(class: Class) -> Option<Self> {
+        cpu_words::own().map(|words| Self::among(words, class))
+    }
+
+    /// Among the words of this CPU.
+    #[inline(always)]
+    pub fn among(words: *mut CpuWords, class: Class) -> Self {
         let subject = match class {
             Class::Wakeup | Class::New => Subject::Wakeups,
             Class::Preempted => Subject::Preemptions,
         };
-        COUNTERS.get_ptr_mut(subject as u32).map(Self)
+        // SAFETY: a value of the map.
+        Self(unsafe { &raw mut (*words).counters[subject as usize] })
+    }
+
+    /// Adds one to `counter`.
+    #[inline(always)]
+    pub fn count(self, counter: Counter) {
+        self.add(counter, 1);
     }
 
     /// Adds one to `counter`; returns its new value on this CPU.
     #[inline(always)]
-    pub fn count(self, counter: Counter) -> u64 {
-        self.add(counter, 1)
+    pub fn count_up(self, counter: Counter) -> u64 {
+        self.add(counter, 1);
+        // SAFETY: the entry is this CPU's own; an aligned word is read in one access.
+        unsafe { (&raw const (*self.0).0[counter as usize]).read_volatile() }
     }
 
     /// Takes back one that this run of the program has counted.
@@ -127,7 +142,7 @@ impl CpuCounters {
     }
 
     #[inline(always)]
-    fn add(self, counter: Counter, value: i64) -> u64 {
+    fn add(self, counter: Counter, value: i64) {
         // SAFETY: the pointer is to this CPU's own entry, which no other CPU writes.
         let count = unsafe { &raw mut (*self.0).0[counter as usize] };
         // Programs run with interrupts off, except when a task wakes itself. Then an interrupt may wake
@@ -139,8 +154,6 @@ impl CpuCounters {
             // SAFETY: the entry is this CPU's own, and no nested program writes this counter in between.
             unsafe { *count = (*count).wrapping_add_signed(value) };
         }
-        // SAFETY: the entry is this CPU's own; an aligned word is read in one access.
-        unsafe { count.read_volatile() }
     }
 }
 

@@ -8,20 +8,19 @@
 //! programs), the inner run may go uncounted, and it is never timed while the outer one is. Each word is
 //! read and written at once, so no figure is torn.
 
-use aya_ebpf::{bindings::BPF_F_MMAPABLE, btf_maps::Array, helpers::bpf_ktime_get_ns, macros::btf_map};
-use wakelat_common::program_runs::{CpuProgramRuns, ProgramKind, ProgramRuns, next_random, step};
+use aya_ebpf::helpers::bpf_ktime_get_ns;
+use wakelat_common::{
+    cpu_words::CpuWords,
+    program_runs::{ProgramKind, ProgramRuns, next_random, step},
+};
 
-use crate::{cpu_array, program_run_budget};
+use crate::{cpu_words, program_run_budget};
 
-/// Key: a CPU. Value: its runs. Read by user space at any time.
-#[btf_map]
-static PROGRAM_RUNS: Array<CpuProgramRuns, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
-
-/// The runs of one kind of program on this CPU.
+/// The runs of one kind of program on a CPU.
 #[inline(always)]
-fn own(kind: ProgramKind) -> Option<*mut ProgramRuns> {
+fn runs_of(words: *mut CpuWords, kind: ProgramKind) -> *mut ProgramRuns {
     // SAFETY: a value of the map.
-    cpu_array::own(&PROGRAM_RUNS).map(|own| unsafe { &raw mut (*own).kinds[kind as usize] })
+    unsafe { &raw mut (*words).runs.kinds[kind as usize] }
 }
 
 /// Runs `body`, the whole of a program: counts the run, and times it if it is its turn.
@@ -30,13 +29,20 @@ fn own(kind: ProgramKind) -> Option<*mut ProgramRuns> {
 /// compiler nor the verifier can follow `body` once for each case.
 #[inline(always)]
 pub fn run(kind: ProgramKind, body: impl FnOnce()) {
-    let Some(runs) = own(kind) else { return };
+    run_with_words(kind, |_| body());
+}
+
+/// Like [`run`], for a body that uses the words of this CPU.
+#[inline(always)]
+pub fn run_with_words(kind: ProgramKind, body: impl FnOnce(*mut CpuWords)) {
+    let Some(words) = cpu_words::own() else { return };
+    let runs = runs_of(words, kind);
     // SAFETY: this CPU's own entry.
     let mut began_at_ns = unsafe { (&raw const (*runs).zero).read_volatile() };
     if is_due(runs) {
         began_at_ns = begin(runs);
     }
-    body();
+    body(words);
     if began_at_ns != 0 {
         end(runs, began_at_ns);
     }
@@ -45,15 +51,17 @@ pub fn run(kind: ProgramKind, body: impl FnOnce()) {
 /// Like [`run`], for a program on `sched_switch` whose body needs the whole stack: keeps nothing on the stack
 /// meanwhile. No other program on `sched_switch` can interrupt it.
 #[inline(always)]
-pub fn run_switch_without_stack(body: impl FnOnce()) {
-    let Some(runs) = own(ProgramKind::Switch) else { return };
+pub fn run_switch_without_stack(body: impl FnOnce(*mut CpuWords)) {
+    let Some(words) = cpu_words::own() else { return };
+    let runs = runs_of(words, ProgramKind::Switch);
     if is_due(runs) {
         let began_at_ns = begin(runs);
         // SAFETY: this CPU's own entry.
         unsafe { (&raw mut (*runs).began_at_ns).write_volatile(began_at_ns) };
     }
-    body();
-    let Some(runs) = own(ProgramKind::Switch) else { return };
+    body(words);
+    let Some(words) = cpu_words::own() else { return };
+    let runs = runs_of(words, ProgramKind::Switch);
     // SAFETY: this CPU's own entry.
     let began_at_ns = unsafe { &raw mut (*runs).began_at_ns };
     // SAFETY: this CPU's own entry.

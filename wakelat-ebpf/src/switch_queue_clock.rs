@@ -12,13 +12,14 @@ use aya_ebpf::{
 };
 use wakelat_common::{
     Class,
+    cpu_words::CpuWords,
     pending_wait::PrevState,
     queue_clock::{MeasuringPeriod, QueueSlot, QueueState, QueueWait, SchedInfo, SwitchCounter, TaskTag, UnseenWaits},
     sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
 };
 
 use crate::{
-    cpu_array, filter, histogram,
+    filter, histogram,
     kernel_structs::{QueuedTask, RunQueueFields as _, TaskFields},
     maps::{AGGREGATE, THRESHOLD_NS, wants},
     program_run_budget,
@@ -31,10 +32,6 @@ use crate::{
 /// slots, a power of two.
 #[btf_map]
 static QUEUE_SLOTS: Array<QueueSlot, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
-
-/// Key: a CPU. Value: what is kept of it. Read by user space at any time.
-#[btf_map]
-static QUEUE_STATE: Array<QueueState, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
 /// The bits of a TID that select its slot: the number of slots, less one.
 #[unsafe(no_mangle)]
@@ -78,16 +75,17 @@ impl<T: QueuedTask> SwitchHooks<T> for NoHooks {
     }
 }
 
-/// Handles both halves of a switch, `prev` first.
+/// Handles both halves of a switch on the CPU with these words, `prev` first.
 #[inline(always)]
-pub fn switch<T: QueuedTask>(preempt: bool, prev: T, next: T) {
-    switch_with(preempt, prev, next, |_, _| Some(NoHooks));
+pub fn switch<T: QueuedTask>(words: *mut CpuWords, preempt: bool, prev: T, next: T) {
+    switch_with(words, preempt, prev, next, |_, _| Some(NoHooks));
 }
 
-/// Handles both halves of a switch, `prev` first, with the hooks that `hooks` makes from the queue and its clock in
+/// Handles both halves of a switch on the CPU with these words, `prev` first, with the hooks that `hooks` makes from the queue and its clock in
 /// ns; if there are none, the switch is not seen.
 #[inline(always)]
 pub fn switch_with<T: QueuedTask, H: SwitchHooks<T>>(
+    words: *mut CpuWords,
     preempt: bool,
     prev: T,
     next: T,
@@ -96,10 +94,9 @@ pub fn switch_with<T: QueuedTask, H: SwitchHooks<T>>(
     if !window::is_open() || !program_run_budget::allows_run() {
         return;
     }
-    let Some(state) = cpu_array::own(&QUEUE_STATE) else { return };
     // SAFETY: this CPU's own entry; `sched_switch` runs with interrupts off, so no other run of this program
     // comes between.
-    let state = unsafe { &mut *state };
+    let state = unsafe { &mut (*words).queue };
     let queue = next.run_queue();
     let clock_ns = queue.clock_ns();
     if !is_in_window(state, clock_ns) {

@@ -12,6 +12,7 @@ use aya_ebpf::{
 };
 use wakelat_common::{
     Class,
+    cpu_words::CpuWords,
     pending_wait::PrevState,
     sample::DELIVERY_UNKNOWN,
     timeline::{NO_WAIT, feature, flag},
@@ -41,10 +42,11 @@ struct SwitchUnderway {
 #[btf_map]
 static SWITCH_UNDERWAY: PerCpuArray<SwitchUnderway, 1> = PerCpuArray::new();
 
-/// Handles both halves of a switch, `prev` first.
+/// Handles both halves of a switch on the CPU with these words, `prev` first.
 #[inline(always)]
-pub fn switch<R: Read>(ctx: &impl StackIdContext, preempt: bool, prev: Task<R>, next: Task<R>) {
+pub fn switch<R: Read>(ctx: &impl StackIdContext, words: *mut CpuWords, preempt: bool, prev: Task<R>, next: Task<R>) {
     switch_with(
+        words,
         preempt,
         prev,
         next,

@@ -2,7 +2,9 @@
 //! sample or counts in a histogram.
 
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
-use wakelat_common::{Class, Counter, pending_wait::PrevState, task_table::TrackedTask, timeline::feature};
+use wakelat_common::{
+    Class, Counter, cpu_words::CpuWords, pending_wait::PrevState, task_table::TrackedTask, timeline::feature,
+};
 
 use crate::{
     ended_wait::EndedWait,
@@ -40,9 +42,9 @@ impl SwitchContext for LazySwitchContext {
     }
 }
 
-/// Handles both halves of a switch, `prev` first.
+/// Handles both halves of a switch on the CPU with these words, `prev` first.
 #[inline(always)]
-pub fn switch<T: TaskFields>(preempt: bool, prev: T, next: T) {
+pub fn switch<T: TaskFields>(words: *mut CpuWords, preempt: bool, prev: T, next: T) {
     if !window::is_open() || !program_run_budget::allows_run() {
         return;
     }
@@ -57,8 +59,8 @@ pub fn switch<T: TaskFields>(preempt: bool, prev: T, next: T) {
     switch_in(next, LazySwitchContext, |ending| {
         if AGGREGATE.load() != 0 {
             histogram::add(ending, prev, next);
-        } else if let Some(tally) = CpuCounters::of(ending.class) {
-            wait_record::emit(tally, ending, prev, next);
+        } else {
+            wait_record::emit(CpuCounters::among(words, ending.class), ending, prev, next);
         }
     });
 }

@@ -14,6 +14,7 @@ use wakelat_common::{
         BY_OWN_GROUP, BY_UNTRACKED, DIRECT_GROUPS as GROUP_PLACES, DIRECT_PAIRS as PAIR_PLACES, GroupSums,
         GroupSumsKey, LongestWait, MAX_GROUP_SUMS, MAX_PAIR_SUMS, PairKey, PairSum,
     },
+    cpu_words::CpuWords,
     pending_wait::PrevState,
     wait_division::{
         DividedCause, DivisionSink, EndingWait, GroupWords, NO_WAIT, QueueInstant, RunnerSlice, SliceRing, has_group,
@@ -60,10 +61,10 @@ static NO_CAUSES: Array<GroupSums, 1> = Array::new();
 #[unsafe(no_mangle)]
 static GROUPS_ARE_NAMES: Global<u32> = Global::new(0);
 
-/// Handles both halves of a switch, `prev` first.
+/// Handles both halves of a switch on the CPU with these words, `prev` first.
 #[inline(always)]
-pub fn switch<T: QueuedTask>(preempt: bool, prev: T, next: T) {
-    switch_with(preempt, prev, next, |queue, clock_ns| {
+pub fn switch<T: QueuedTask>(words: *mut CpuWords, preempt: bool, prev: T, next: T) {
+    switch_with(words, preempt, prev, next, |queue, clock_ns| {
         let ring = LAST_SLICES.get_ptr_mut(0)?;
         // SAFETY: this CPU's own entry; `sched_switch` runs with interrupts off, so no other run of this program
         // comes between.

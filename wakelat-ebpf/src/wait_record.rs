@@ -83,7 +83,7 @@ pub fn sample_on<T: TaskFields>(cpu: u32, wait: WaitPart, prev: T, next: T) -> S
 /// Sends the sample and counts it as `measured`, or as `ring_buffer_full` if there is no room.
 #[inline(always)]
 pub fn emit<T: TaskFields>(tally: CpuCounters, ending: EndedWait, prev: T, next: T) {
-    if !send(|cpu| sample_on(cpu, WaitPart::of(ending), prev, next), || tally.count(Counter::Measured)) {
+    if !send(|cpu| sample_on(cpu, WaitPart::of(ending), prev, next), || tally.count_up(Counter::Measured)) {
         tally.count(Counter::RingBufferFull);
     }
 }

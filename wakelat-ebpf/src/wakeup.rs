@@ -12,6 +12,7 @@ use aya_ebpf::{
 use aya_log_ebpf::info;
 use wakelat_common::{
     Class, Counter,
+    cpu_words::CpuWords,
     pending_wait::{PendingWait, WakeupOutcome},
     task_table::TrackedTask,
     timeline::{WakeupRecord, feature, kind},
@@ -107,13 +108,14 @@ pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
 /// | finds no room in the task table | `task_table_full` |
 /// | waits from now | decided when the wait ends |
 ///
-/// If the filter rejects the CPU of a wakeup that starts no wait, the wakeup counts as `filtered`.
+/// If the filter rejects the CPU of a wakeup that starts no wait, the wakeup counts as `filtered`. `words`: those of this
+/// CPU.
 #[inline(always)]
-pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
+pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, words: *mut CpuWords, task: T, class: Class) {
     if !window::is_open() || !program_run_budget::allows_run() {
         return;
     }
-    let Some(tally) = CpuCounters::of(class) else { return };
+    let tally = CpuCounters::among(words, class);
     let pid = task.pid();
     if feature_enabled(feature::WAKEUPS) {
         if filter::wants(task, pid) {
@@ -232,7 +234,7 @@ fn begin_context<T: TaskFields>(task: T, pending: &PendingWait, context: &mut Wa
 #[inline(always)]
 fn count_without_wait<T: TaskFields>(task: T, tally: CpuCounters, counter: Counter) -> Option<u64> {
     if filter::wants_cpu(|| task.cpu()) {
-        Some(tally.count(counter))
+        Some(tally.count_up(counter))
     } else {
         tally.count(Counter::Filtered);
         None

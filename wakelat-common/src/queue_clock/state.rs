@@ -98,10 +98,14 @@ impl QueueState {
         let before = self.nr_switches;
         self.nr_switches = nr_switches;
         let unseen = nr_switches.wrapping_sub(before).wrapping_sub(1);
+        // No program sees the first switch of a CPU, which is when it boots: `before` is not 0.
+        if unseen == 0 {
+            return true;
+        }
         if before != 0 {
             self.add(SwitchCounter::UnseenSwitches, unseen);
         }
-        before != 0 && unseen == 0
+        false
     }
 
     /// The time since the period that began at `began_at_ns` (CLOCK_MONOTONIC). `number` is its number, at which

@@ -75,9 +75,9 @@ impl Distribution {
         let mut buckets = [0; BUCKETS];
         buckets.copy_from_slice(&counted.buckets[..BUCKETS]);
         Self {
-            count: counted.count,
+            count: counted.count(),
             sum_ns: counted.sum_ns.into(),
-            min_ns: counted.min_ns,
+            min_ns: counted.min_ns(),
             max: longest.map(Maximum::of),
             values: Values::Buckets(BucketCounts::of_all(&buckets)),
             sampled: None,

@@ -143,7 +143,7 @@ impl Groups {
         let group = if group_parts(&self.keys) == 0 {
             self.groups.entry(key, WaitStats::default)
         } else {
-            self.table_full += histogram.count;
+            self.table_full += histogram.count();
             self.others.entry((key.class(), None)).or_default()
         };
         group.add_counted(Distribution::counted(histogram), self.period);

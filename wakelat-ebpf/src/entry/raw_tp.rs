@@ -23,14 +23,18 @@ fn raw_sched_waking(ctx: RawTracePointContext) -> i32 {
 // TP_PROTO(struct task_struct *p)
 #[raw_tracepoint(tracepoint = "sched_wakeup")]
 fn raw_sched_wakeup(ctx: RawTracePointContext) -> i32 {
-    program_run_timer::run(ProgramKind::Other, || wakeup::wakeup(&ctx, Task::<Probe>::new(ctx.arg(0)), Class::Wakeup));
+    program_run_timer::run_with_words(ProgramKind::Other, |words| {
+        wakeup::wakeup(&ctx, words, Task::<Probe>::new(ctx.arg(0)), Class::Wakeup)
+    });
     0
 }
 
 // TP_PROTO(struct task_struct *p)
 #[raw_tracepoint(tracepoint = "sched_wakeup_new")]
 fn raw_sched_wakeup_new(ctx: RawTracePointContext) -> i32 {
-    program_run_timer::run(ProgramKind::Other, || wakeup::wakeup(&ctx, Task::<Probe>::new(ctx.arg(0)), Class::New));
+    program_run_timer::run_with_words(ProgramKind::Other, |words| {
+        wakeup::wakeup(&ctx, words, Task::<Probe>::new(ctx.arg(0)), Class::New)
+    });
     0
 }
 
@@ -39,8 +43,8 @@ fn raw_sched_wakeup_new(ctx: RawTracePointContext) -> i32 {
 #[raw_tracepoint(tracepoint = "sched_switch")]
 fn raw_sched_switch(ctx: RawTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
-    program_run_timer::run(ProgramKind::Switch, || {
-        switch_waits::switch(preempt, Task::<Probe>::new(ctx.arg(1)), Task::<Probe>::new(ctx.arg(2)))
+    program_run_timer::run_with_words(ProgramKind::Switch, |words| {
+        switch_waits::switch(words, preempt, Task::<Probe>::new(ctx.arg(1)), Task::<Probe>::new(ctx.arg(2)))
     });
     0
 }
@@ -48,8 +52,8 @@ fn raw_sched_switch(ctx: RawTracePointContext) -> i32 {
 #[raw_tracepoint(tracepoint = "sched_switch")]
 fn raw_queue_switch(ctx: RawTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
-    program_run_timer::run(ProgramKind::Switch, || {
-        switch_queue_clock::switch(preempt, Task::<Probe>::new(ctx.arg(1)), Task::<Probe>::new(ctx.arg(2)))
+    program_run_timer::run_with_words(ProgramKind::Switch, |words| {
+        switch_queue_clock::switch(words, preempt, Task::<Probe>::new(ctx.arg(1)), Task::<Probe>::new(ctx.arg(2)))
     });
     0
 }

@@ -24,7 +24,9 @@ fn classic_sched_waking(ctx: *mut c_void) -> u32 {
 #[unsafe(link_section = "tracepoint")]
 fn classic_sched_wakeup(ctx: *mut c_void) -> u32 {
     let ctx = TracePointContext::new(ctx);
-    program_run_timer::run(ProgramKind::Other, || wakeup::wakeup(&ctx, TracepointTask::woken(&ctx), Class::Wakeup));
+    program_run_timer::run_with_words(ProgramKind::Other, |words| {
+        wakeup::wakeup(&ctx, words, TracepointTask::woken(&ctx), Class::Wakeup)
+    });
     PASS_ON
 }
 
@@ -32,7 +34,9 @@ fn classic_sched_wakeup(ctx: *mut c_void) -> u32 {
 #[unsafe(link_section = "tracepoint")]
 fn classic_sched_wakeup_new(ctx: *mut c_void) -> u32 {
     let ctx = TracePointContext::new(ctx);
-    program_run_timer::run(ProgramKind::Other, || wakeup::wakeup(&ctx, TracepointTask::woken(&ctx), Class::New));
+    program_run_timer::run_with_words(ProgramKind::Other, |words| {
+        wakeup::wakeup(&ctx, words, TracepointTask::woken(&ctx), Class::New)
+    });
     PASS_ON
 }
 
@@ -43,8 +47,8 @@ fn classic_sched_switch(ctx: *mut c_void) -> u32 {
     // SAFETY: no arguments, no side effects.
     let cpu = unsafe { bpf_get_smp_processor_id() };
     // The record itself says what becomes of the task that is switched out.
-    program_run_timer::run(ProgramKind::Switch, || {
-        switch_waits::switch(false, TracepointTask::prev(&ctx), TracepointTask::next(&ctx, cpu))
+    program_run_timer::run_with_words(ProgramKind::Switch, |words| {
+        switch_waits::switch(words, false, TracepointTask::prev(&ctx), TracepointTask::next(&ctx, cpu))
     });
     PASS_ON
 }

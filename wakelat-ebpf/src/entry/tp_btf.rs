@@ -25,14 +25,18 @@ fn sched_waking(ctx: BtfTracePointContext) -> i32 {
 // TP_PROTO(struct task_struct *p)
 #[btf_tracepoint(function = "sched_wakeup")]
 fn sched_wakeup(ctx: BtfTracePointContext) -> i32 {
-    program_run_timer::run(ProgramKind::Other, || wakeup::wakeup(&ctx, Task::<Direct>::new(ctx.arg(0)), Class::Wakeup));
+    program_run_timer::run_with_words(ProgramKind::Other, |words| {
+        wakeup::wakeup(&ctx, words, Task::<Direct>::new(ctx.arg(0)), Class::Wakeup)
+    });
     0
 }
 
 // TP_PROTO(struct task_struct *p)
 #[btf_tracepoint(function = "sched_wakeup_new")]
 fn sched_wakeup_new(ctx: BtfTracePointContext) -> i32 {
-    program_run_timer::run(ProgramKind::Other, || wakeup::wakeup(&ctx, Task::<Direct>::new(ctx.arg(0)), Class::New));
+    program_run_timer::run_with_words(ProgramKind::Other, |words| {
+        wakeup::wakeup(&ctx, words, Task::<Direct>::new(ctx.arg(0)), Class::New)
+    });
     0
 }
 
@@ -41,8 +45,8 @@ fn sched_wakeup_new(ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "sched_switch")]
 fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
-    program_run_timer::run(ProgramKind::Switch, || {
-        switch_waits::switch(preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)))
+    program_run_timer::run_with_words(ProgramKind::Switch, |words| {
+        switch_waits::switch(words, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)))
     });
     0
 }
@@ -51,8 +55,8 @@ fn sched_switch(ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "sched_switch")]
 fn queue_switch(ctx: BtfTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
-    program_run_timer::run(ProgramKind::Switch, || {
-        switch_queue_clock::switch(preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)))
+    program_run_timer::run_with_words(ProgramKind::Switch, |words| {
+        switch_queue_clock::switch(words, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)))
     });
     0
 }
@@ -63,11 +67,11 @@ fn queue_switch(ctx: BtfTracePointContext) -> i32 {
 #[inline(always)]
 fn cause_switch(ctx: BtfTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
-    program_run_timer::run(
+    program_run_timer::run_with_words(
         ProgramKind::Switch,
         // In one function with the entry point: the compiler would make it one of its own for its size.
         #[inline(always)]
-        || wait_causes::switch(preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2))),
+        |words| wait_causes::switch(words, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2))),
     );
     0
 }
@@ -76,7 +80,7 @@ fn cause_switch(ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "sched_switch")]
 fn switch_record(ctx: BtfTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
-    program_run_timer::run_switch_without_stack(|| {
+    program_run_timer::run_switch_without_stack(|_| {
         switch_events::switch(&ctx, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)))
     });
     0
@@ -90,7 +94,15 @@ fn queue_switch_record(ctx: BtfTracePointContext) -> i32 {
     program_run_timer::run_switch_without_stack(
         // As above.
         #[inline(always)]
-        || switch_queue_events::switch(&ctx, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2))),
+        |words| {
+            switch_queue_events::switch(
+                &ctx,
+                words,
+                preempt,
+                Task::<Direct>::new(ctx.arg(1)),
+                Task::<Direct>::new(ctx.arg(2)),
+            )
+        },
     );
     0
 }

@@ -112,7 +112,7 @@ impl Collector {
         for cpu in 0..self.running.len() {
             self.running.set(cpu, 0, 0).context("cannot reset the running task of each CPU")?;
         }
-        if let Some(queue_table) = &mut self.queue_table {
+        if let Some(queue_table) = &self.queue_table {
             queue_table.begin_pause();
         }
         self.task_table.take_pending()

@@ -12,8 +12,8 @@ impl Collector {
     /// The counters, summed over all CPUs. Exact once the programs are detached.
     pub fn totals(&self) -> Result<CounterTotals> {
         Ok(CounterTotals {
-            wakeups: self.sum(Subject::Wakeups)?,
-            preemptions: self.sum(Subject::Preemptions)?,
+            wakeups: self.sum(Subject::Wakeups),
+            preemptions: self.sum(Subject::Preemptions),
             events_lost: self.events_lost()?,
             switch_ins: self.queue_table.as_ref().map(QueueTable::terms),
         })
@@ -36,15 +36,14 @@ impl Collector {
         Ok(totals)
     }
 
-    fn sum(&self, subject: Subject) -> Result<Counters> {
-        let per_cpu = self.counters.get(&(subject as u32), 0).context("cannot read the counters")?;
+    fn sum(&self, subject: Subject) -> Counters {
         let mut sum = Counters::default();
-        for counters in per_cpu.iter() {
-            for (sum, count) in sum.0.iter_mut().zip(counters.0) {
+        for words in self.cpu_words.values() {
+            for (sum, count) in sum.0.iter_mut().zip(words.counters[subject as usize].0) {
                 *sum += count;
             }
         }
-        Ok(sum)
+        sum
     }
 
     fn events_lost(&self) -> Result<u64> {

@@ -47,13 +47,13 @@ impl Histograms {
         for class in Class::ALL {
             let slot = slot(class, half);
             let per_cpu = self.map.get(&slot, 0).context("cannot read the histograms")?;
-            if per_cpu.iter().all(|histogram| histogram.count == 0) {
+            if per_cpu.iter().all(Histogram::is_empty) {
                 continue;
             }
             let empty = PerCpuValues::try_from(vec![Histogram::EMPTY; per_cpu.len()])
                 .map_err(|error| anyhow!(error).context("cannot clear the histograms"))?;
             self.map.set(slot, empty, 0).context("cannot clear the histograms")?;
-            for histogram in per_cpu.iter().filter(|histogram| histogram.count > 0) {
+            for histogram in per_cpu.iter().filter(|histogram| !histogram.is_empty()) {
                 take(AggregatedWaits::Class(class, histogram))?;
             }
         }

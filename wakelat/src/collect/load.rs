@@ -1,6 +1,6 @@
 //! Loads the embedded BPF object: its load-time configuration and its maps.
 
-use std::{io, path::Path};
+use std::{io, path::Path, rc::Rc};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use aya::{
@@ -25,6 +25,7 @@ use super::{
     groups::{self, GroupSettings},
     histograms::Histograms,
     map::{map, take},
+    mapped_array::MappedArray,
     program_run_budget::RunBudget,
     program_runs::ProgramRunMap,
     queue_clock_table::{QueueTable, QueueTableSize},
@@ -155,8 +156,7 @@ impl Collector {
             .map_max_entries("GROUP_SUMS", if settings.causes.is_some() { MAX_GROUP_SUMS } else { 1 })
             .map_max_entries("PAIR_SUMS", if settings.causes.is_some() { MAX_PAIR_SUMS } else { 1 })
             .map_max_entries("RUNNING", cpus)
-            .map_max_entries("PROGRAM_RUNS", cpus)
-            .map_max_entries("QUEUE_STATE", if settings.queue_clock { cpus } else { 1 })
+            .map_max_entries("CPU_WORDS", cpus)
             .map_max_entries("KERNEL_STACKS", stacks)
             .map_max_entries("USER_STACKS", stacks)
             .map_max_entries("HISTOGRAMS", if settings.aggregate { HISTOGRAMS } else { 1 })
@@ -181,6 +181,7 @@ impl Collector {
             None => false,
         };
         let task_table = TaskTable::take(&mut ebpf, table_size.slots)?;
+        let cpu_words = Rc::new(MappedArray::take(&mut ebpf, "CPU_WORDS", cpus as usize)?);
         let messages = (log_level > 0).then(|| EbpfLogger::init(&mut ebpf)).transpose()?;
         Ok(Self {
             stacks: (stack_roles != 0).then(|| StackMaps::take(&mut ebpf)).transpose()?,
@@ -192,10 +193,9 @@ impl Collector {
                 .transpose()?,
             rings: rings.map()?,
             budget: RunBudget::take(&mut ebpf)?,
-            program_runs: ProgramRunMap::take(&mut ebpf, cpus)?,
+            program_runs: ProgramRunMap::of(&cpu_words),
             gate: WindowGate::take(&mut ebpf)?,
             running: Array::try_from(take(&mut ebpf, "RUNNING")?)?,
-            counters: PerCpuArray::try_from(take(&mut ebpf, "COUNTERS")?)?,
             cpu_states: settings
                 .timeline
                 .map(|_| take(&mut ebpf, "CPU_STATE"))
@@ -204,7 +204,8 @@ impl Collector {
                 .transpose()?,
             task_table,
             walks_tasks,
-            queue_table: settings.queue_clock.then(|| QueueTable::take(&mut ebpf, cpus)).transpose()?,
+            queue_table: settings.queue_clock.then(|| QueueTable::of(&cpu_words)),
+            cpu_words,
             programs,
             messages,
             barrier: Barrier::new()?,

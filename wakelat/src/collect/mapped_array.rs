@@ -80,17 +80,13 @@ impl<V: Pod> MappedArray<V> {
         Ok(())
     }
 
-    /// Changes each value. No program may run meanwhile.
-    pub(super) fn update_each(&mut self, mut update: impl FnMut(&mut V)) {
+    /// Sets the word at this offset (bytes) in each value. No program may write that word meanwhile.
+    pub(super) fn set_word_of_each(&self, offset: usize, word: u64) {
+        assert!(offset.is_multiple_of(size_of::<u64>()) && offset < size_of::<V>());
         for index in 0..self.count {
-            // SAFETY: within the mapping, which nothing else accesses while no program runs; the value is plain
-            // numbers, for which any bytes are valid.
-            unsafe {
-                let at = self.first.add(index);
-                let mut value = at.read_volatile();
-                update(&mut value);
-                at.write_volatile(value);
-            }
+            // SAFETY: within the mapping, and aligned to 8 bytes. A value is plain numbers, for which any bytes are valid.
+            unsafe { self.first.add(index).byte_add(offset).cast::<AtomicU64>().as_ref() }
+                .store(word, Ordering::Relaxed);
         }
     }
 }

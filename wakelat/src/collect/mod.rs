@@ -24,16 +24,17 @@ mod wait_causes;
 mod waiting_tasks;
 mod window;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, rc::Rc};
 
 use aya::{
     Ebpf,
     maps::{Array, MapData, PerCpuArray},
 };
 use aya_log::EbpfLogger;
-use wakelat_common::{Classes, Counters, filter::Filter, timeline::CpuState};
+use wakelat_common::{Classes, Counters, cpu_words::CpuWords, filter::Filter, timeline::CpuState};
 use wakelat_core::{recording::CollectedEvents, report::SwitchInTerms, why::counted::CauseGroups};
 
+use self::mapped_array::MappedArray;
 pub use self::{
     groups::GroupSettings, histograms::AggregatedWaits, program_run_budget::RunCounts, program_runs::ProgramRunTotals,
     ring_buffers::DrainExtent, stack_maps::StackMaps,
@@ -174,7 +175,8 @@ pub struct Collector {
     messages: Option<EbpfLogger<&'static dyn log::Log>>,
     barrier: rcu_grace_period::Barrier,
     rings: ring_buffers::RingBuffers,
-    counters: PerCpuArray<MapData, Counters>,
+    /// What the programs keep of each CPU.
+    cpu_words: Rc<MappedArray<CpuWords>>,
     /// The programs' run budget under an overhead limit.
     budget: program_run_budget::RunBudget,
     /// What the programs have counted and timed of their own runs.

@@ -1,14 +1,17 @@
 //! What the programs have counted and timed of their own runs.
 
-use anyhow::Result;
-use aya::Ebpf;
-use wakelat_common::program_runs::{CpuProgramRuns, ProgramKind, ProgramRuns, RunTimeSums};
+use std::rc::Rc;
+
+use wakelat_common::{
+    cpu_words::CpuWords,
+    program_runs::{ProgramKind, ProgramRuns, RunTimeSums},
+};
 
 use super::{Collector, mapped_array::MappedArray};
 
-/// The map of `wakelat-ebpf/src/program_run_timer.rs`.
+/// What `wakelat-ebpf/src/program_run_timer.rs` keeps.
 pub(super) struct ProgramRunMap {
-    runs: MappedArray<CpuProgramRuns>,
+    words: Rc<MappedArray<CpuWords>>,
 }
 
 /// Runs of all programs on all CPUs since they were loaded, and what they took.
@@ -52,14 +55,15 @@ impl ProgramRunTotals {
 }
 
 impl ProgramRunMap {
-    pub(super) fn take(ebpf: &mut Ebpf, cpus: u32) -> Result<Self> {
-        Ok(Self { runs: MappedArray::take(ebpf, "PROGRAM_RUNS", cpus as usize)? })
+    /// In the words of all CPUs.
+    pub(super) fn of(words: &Rc<MappedArray<CpuWords>>) -> Self {
+        Self { words: Rc::clone(words) }
     }
 
     fn sum(&self, kinds: &[ProgramKind]) -> ProgramRunTotals {
         let mut totals = ProgramRunTotals::default();
-        for cpu in self.runs.values() {
-            kinds.iter().for_each(|kind| totals.add(&cpu.kinds[*kind as usize]));
+        for cpu in self.words.values() {
+            kinds.iter().for_each(|kind| totals.add(&cpu.runs.kinds[*kind as usize]));
         }
         totals
     }

@@ -1,15 +1,18 @@
 //! What the program keeps if the run queues' own clock measures the waits: a slot per thread, and counters.
 
-use anyhow::Result;
-use aya::Ebpf;
-use wakelat_common::queue_clock::{MAX_SLOTS, MIN_SLOTS, QueueState, SwitchCounter};
+use std::{mem::offset_of, rc::Rc};
+
+use wakelat_common::{
+    cpu_words::CpuWords,
+    queue_clock::{MAX_SLOTS, MIN_SLOTS, QueueState, SwitchCounter},
+};
 use wakelat_core::report::SwitchInTerms;
 
 use super::mapped_array::MappedArray;
 
-/// The map of the program that user space reads.
+/// What user space reads of the program.
 pub(super) struct QueueTable {
-    state: MappedArray<QueueState>,
+    words: Rc<MappedArray<CpuWords>>,
 }
 
 /// The number of slots, a power of two.
@@ -31,27 +34,31 @@ impl QueueTableSize {
 }
 
 impl QueueTable {
-    /// Takes the states of this number of CPUs from the object.
-    pub(super) fn take(ebpf: &mut Ebpf, cpus: u32) -> Result<Self> {
-        Ok(Self { state: MappedArray::take(ebpf, "QUEUE_STATE", cpus as usize)? })
+    /// In the words of all CPUs.
+    pub(super) fn of(words: &Rc<MappedArray<CpuWords>>) -> Self {
+        Self { words: Rc::clone(words) }
     }
 
     /// Forgets the kernel's counts of switches while no program runs: what happens from now on until the programs run
     /// again is not measured. The slots stay: the next switch of each thread shows which waits it had meanwhile.
-    pub(super) fn begin_pause(&mut self) {
-        self.state.update_each(|state| state.nr_switches = 0);
+    pub(super) fn begin_pause(&self) {
+        self.words.set_word_of_each(offset_of!(CpuWords, queue.nr_switches), 0);
+    }
+
+    fn states(&self) -> impl Iterator<Item = QueueState> {
+        self.words.values().map(|words| words.queue)
     }
 
     /// The state of each CPU at an instant of its own at which no program was changing it.
     fn consistent_states(&self) -> Vec<QueueState> {
         /// More than enough: a run takes less time than reading all CPUs.
         const MAX_READS: usize = 1_000;
-        let mut states: Vec<QueueState> = self.state.values().collect();
+        let mut states: Vec<QueueState> = self.states().collect();
         for _ in 0..MAX_READS {
             if states.iter().all(QueueState::is_consistent) {
                 break;
             }
-            let torn = states.iter_mut().zip(self.state.values()).filter(|(state, _)| !state.is_consistent());
+            let torn = states.iter_mut().zip(self.states()).filter(|(state, _)| !state.is_consistent());
             torn.for_each(|(state, later)| *state = later);
         }
         states

@@ -146,9 +146,10 @@ impl Windows {
 
     /// Adds the waits of one class that one CPU has counted.
     pub fn record_counted(&mut self, class: Class, histogram: &Histogram) {
+        let count = histogram.count();
         match class {
-            Class::Wakeup | Class::New => self.wakeups_received += histogram.count,
-            Class::Preempted => self.preemptions_received += histogram.count,
+            Class::Wakeup | Class::New => self.wakeups_received += count,
+            Class::Preempted => self.preemptions_received += count,
         }
         if self.warming_up {
             return;
@@ -157,7 +158,7 @@ impl Windows {
         self.groups.add_counted(class, histogram, worst);
         // The programs do not count waits below the threshold.
         if self.threshold_ns.is_some() {
-            self.over += histogram.count;
+            self.over += count;
         }
     }
 

@@ -107,7 +107,7 @@ impl QueueClockSide {
             collector.take_counted(|waits| {
                 if let AggregatedWaits::Class(class, histogram) = waits {
                     let (count, sum_ns) = &mut counts.classes[class as usize];
-                    *count += histogram.count;
+                    *count += histogram.count();
                     *sum_ns += u128::from(histogram.sum_ns);
                     if class == Class::Wakeup {
                         counts.wakeups.add_buckets(&histogram.buckets);

@@ -1,0 +1,23 @@
+//! What the programs keep of a CPU and use in every run: one value, so that a run has one lookup for all of it.
+
+use crate::{
+    counter::{Counters, SUBJECTS},
+    program_runs::CpuProgramRuns,
+    queue_clock::QueueState,
+};
+
+/// The words of a CPU, which no other CPU writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct CpuWords {
+    /// The runs of the programs.
+    pub runs: CpuProgramRuns,
+    /// What the program on `sched_switch` keeps, if the run queue's clock measures the waits.
+    pub queue: QueueState,
+    /// Indexed by [`Subject`](crate::counter::Subject).
+    pub counters: [Counters; SUBJECTS as usize],
+    /// Fills the last cache line.
+    reserved: [u64; 2],
+}
+
+const _: () = assert!(size_of::<CpuWords>().is_multiple_of(64));
