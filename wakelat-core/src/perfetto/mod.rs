@@ -303,12 +303,17 @@ impl PerfettoWriter {
         if task.tid == 0 || known == Some((task.pid, task.comm)) {
             return;
         }
-        let (name, tgid) = (task.comm.to_string(), signed(task.pid));
-        if task.tid == task.pid {
+        let (name, tgid) = (task.comm.to_string(), signed(process(task)));
+        if task.tid == process(task) {
             self.tree.processes.push(TreeProcess { pid: tgid, cmdline: vec![name.clone()], cmdline_is_comm: true });
         }
         self.tree.threads.push(TreeThread { tid: signed(task.tid), name, tgid });
     }
+}
+
+/// The process of a task. If it is unknown, the thread is a process of its own, not a thread of the idle task.
+fn process(task: &TaskInfo) -> u32 {
+    if task.pid == 0 { task.tid } else { task.pid }
 }
 
 /// The kernel's IDs and CPU numbers fit.

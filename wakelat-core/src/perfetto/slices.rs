@@ -7,7 +7,7 @@ use super::{
         AnnotationValue, DebugAnnotation, PacketData, SLICE_BEGIN, SLICE_END, ThreadDescriptor, TrackDescriptor,
         TrackEvent,
     },
-    signed, write,
+    process, signed, write,
 };
 use crate::{
     aggregate::key::Names,
@@ -32,7 +32,7 @@ pub(super) fn of_wait(
     let wait = &ended_wait.wait;
     let uuid = THREAD_TRACKS | u64::from(waiter.tid);
     if tracks.insert(uuid) {
-        let (pid, tid) = (Some(signed(waiter.pid)), Some(waiter.tid.into()));
+        let (pid, tid) = (Some(signed(process(waiter))), Some(waiter.tid.into()));
         let thread = Some(ThreadDescriptor { pid, tid, thread_name: Some(waiter.comm.to_string()) });
         write(None, PacketData::TrackDescriptor(TrackDescriptor { uuid: Some(uuid), name: None, thread }), out)?;
     }

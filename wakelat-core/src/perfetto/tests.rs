@@ -131,3 +131,21 @@ fn a_loss_is_marked_in_the_bundle_after_it() {
     });
     assert_eq!(bundles.collect::<Vec<_>>(), [(1, false), (1, true)]);
 }
+
+#[test]
+fn a_thread_whose_process_is_unknown_is_not_one_of_the_idle_task() {
+    let mut stream = EventStream::default();
+    stream.switch(1, 500, task(9, "hog"));
+    stream.end_wait(1, (2_000, 7_000), TaskInfo { pid: 0, ..task(5, "nginx") });
+    let (packets, _) = packets(&stream.events, 0);
+    let threads = packets.iter().flat_map(|packet| match &packet.data {
+        Some(PacketData::ProcessTree(tree)) => tree.threads.clone(),
+        _ => Vec::new(),
+    });
+    let threads: Vec<_> = threads.filter(|thread| thread.tid == 5).map(|thread| thread.tgid).collect();
+    let tracks = packets.iter().filter_map(|packet| match &packet.data {
+        Some(PacketData::TrackDescriptor(track)) => track.thread.as_ref().map(|thread| (thread.tid, thread.pid)),
+        _ => None,
+    });
+    assert_eq!((threads, tracks.collect::<Vec<_>>()), (vec![5], vec![(Some(5), Some(5))]));
+}
