@@ -124,7 +124,10 @@ mod tests {
             for job in everyday(spec) {
                 let whole = full.iter().find(|whole| whole.plan == job.plan);
                 let whole = whole.unwrap_or_else(|| panic!("{spec} is not {} in the full list", job.plan));
-                assert!(job.suites.iter().all(|suite| whole.suites.contains(suite)), "{spec} {}", job.plan);
+                // All tests of a suite include those that some text chooses.
+                let name = |suite: &&'static str| suite.split(':').next();
+                let has = |suite| whole.suites.iter().any(|known| known == suite || Some(*known) == name(suite));
+                assert!(job.suites.iter().all(has), "{spec} {}", job.plan);
             }
         }
     }
