@@ -125,7 +125,8 @@ impl RecordedWindow {
             .map(|terms| preemptions.subtracted_from_switch_ins(&wakeups.subtracted_from_switch_ins(&terms)));
         coverage.groups_merged = self.groups.merged();
         coverage.group_table_full = 0;
-        coverage.filtered_is_own &= !self.options.has_filter;
+        // Waits of new tasks that are not selected are among the filtered ones, too.
+        coverage.filtered_is_own &= !self.options.has_filter && wakeups.by_class == 0;
         let over = self.selected;
         report.threshold = self.options.threshold_ns.map(|threshold_ns| Threshold { threshold_ns, over });
         report
@@ -277,5 +278,25 @@ mod tests {
         let terms = window.report(&reading, &RecordedNames::default()).coverage.switch_ins.unwrap();
         assert_eq!((terms.unaccounted(), terms.measured, terms.filtered), (0, 5, 4));
         assert_eq!((terms.other_class, terms.below_threshold), (1, 1));
+    }
+
+    #[test]
+    fn waits_of_a_class_that_is_not_selected_are_not_wakelats_own() {
+        let is_own = |class: Class| {
+            let mut window = RecordedWindow::new(options(None, Classes::NONE.with(Class::Wakeup)));
+            let wait = Wait { class, ..wait() };
+            if class == Class::Wakeup {
+                window.record(&wait);
+            } else {
+                window.exclude(&wait, Exclusion::Class);
+            }
+            let mut reading = reading(&[wait], 0, 0);
+            reading.coverage.filtered_is_own = true;
+            window.report(&reading, &RecordedNames::default()).coverage.filtered_is_own
+        };
+        assert!(is_own(Class::Wakeup));
+        assert!(!is_own(Class::New));
+        // Their account is not shown at all.
+        assert!(is_own(Class::Preempted));
     }
 }
