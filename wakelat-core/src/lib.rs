@@ -124,6 +124,7 @@
 
 pub mod aggregate;
 pub mod decode;
+pub mod files;
 pub mod folded_waits;
 pub mod hash;
 pub mod interval_log;

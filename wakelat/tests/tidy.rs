@@ -169,21 +169,25 @@ fn crates_depend_on_each_other_in_one_direction() {
 
 #[test]
 fn data_flows_in_one_direction() {
-    let knows: [(&str, &[&str]); 23] = [
+    let knows: [(&str, &[&str]); 24] = [
         ("wakelat-core/src/wait.rs", &[]),
+        ("wakelat-core/src/files.rs", &["wait"]),
         ("wakelat-core/src/softirq.rs", &[]),
         ("wakelat-core/src/decode.rs", &["wait"]),
-        ("wakelat-core/src/report.rs", &["aggregate", "wait"]),
+        ("wakelat-core/src/report.rs", &["aggregate", "files", "wait"]),
         ("wakelat-core/src/report/", &["aggregate"]),
-        ("wakelat-core/src/aggregate/", &["report", "timeline", "wait"]),
-        ("wakelat-core/src/render/", &["aggregate", "report", "timeline", "wait"]),
+        ("wakelat-core/src/aggregate/", &["files", "report", "timeline", "wait"]),
+        ("wakelat-core/src/render/", &["aggregate", "files", "report", "timeline", "wait"]),
         ("wakelat-core/src/timeline/event.rs", &["wait"]),
         ("wakelat-core/src/timeline/decode/", &["decode", "wait"]),
         ("wakelat-core/src/timeline/", &["report", "wait"]),
-        ("wakelat-core/src/why/render/", &["aggregate", "report", "render", "softirq", "timeline", "wait", "why"]),
-        ("wakelat-core/src/why/", &["aggregate", "report", "timeline", "wait"]),
+        (
+            "wakelat-core/src/why/render/",
+            &["aggregate", "files", "render", "report", "softirq", "timeline", "wait", "why"],
+        ),
+        ("wakelat-core/src/why/", &["aggregate", "files", "report", "timeline", "wait"]),
         ("wakelat-core/src/service/", &["aggregate", "report", "why"]),
-        ("wakelat-core/src/recording/", &["aggregate", "report", "timeline", "wait"]),
+        ("wakelat-core/src/recording/", &["aggregate", "files", "report", "timeline", "wait"]),
         ("wakelat-core/src/perfetto/", &["aggregate", "recording", "render", "report", "timeline", "wait", "why"]),
         ("wakelat-core/src/folded_waits.rs", &["aggregate", "render", "timeline", "why"]),
         ("wakelat-core/src/osnoise_tracers/render/", &["aggregate", "osnoise_tracers", "render", "softirq", "wait"]),

@@ -35,8 +35,8 @@ impl RecordingError {
     /// What is missing, if everything before it is still valid.
     pub(super) fn missing_end(&self) -> Option<MissingEnd> {
         match *self {
-            Self::Damaged { at } => Some(MissingEnd { at, is_damaged: true }),
-            Self::Truncated { at } => Some(MissingEnd { at, is_damaged: false }),
+            Self::Damaged { at } => Some(MissingEnd { file: 0, at, is_damaged: true }),
+            Self::Truncated { at } => Some(MissingEnd { file: 0, at, is_damaged: false }),
             _ => None,
         }
     }

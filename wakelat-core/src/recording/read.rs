@@ -162,7 +162,7 @@ impl<R: Read> Recording<R> {
         self.ended = true;
         match (error.missing_end(), self.reading.take()) {
             (Some(missing), Some(mut report)) if !self.is_strict => {
-                report.coverage.missing_end = Some(missing);
+                report.coverage.missing_ends.push(missing);
                 Ok(Frame::End(report))
             }
             _ => Err(error),

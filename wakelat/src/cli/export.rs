@@ -55,7 +55,9 @@ pub enum ExportChoice {
 /// Changes the common flags: all waits, a required input and output, and no flags of a measurement or of other formats.
 pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
     let command = with_input(super::why::with_all_waits(command))
-        .mut_arg("input", |arg| arg.required(true).help("Read this recording of `wakelat record`; - is standard input"))
+        .mut_arg("input", |arg| {
+            arg.required(true).help("Read this recording of `wakelat record`; - is standard input; repeatable")
+        })
         .mut_arg("output", |arg| arg.required(true))
         .mut_arg("threshold", |arg| {
             arg.help("Only waits of at least this length; with perfetto, slices only for these [default: all waits]")
@@ -84,6 +86,10 @@ impl ExportFlags {
             return Err(ConfigError::usage(flag, "`--to` determines the format; leave it out").into());
         }
         let format = match self.to {
+            ExportChoice::Perfetto if config.shows_several_files() => {
+                let why = "`perfetto` converts one recording at a time; export each to a file of its own";
+                return Err(ConfigError::usage("--input", why).into());
+            }
             ExportChoice::Perfetto => {
                 check_recording_output(&config.output, "export")?;
                 ExportFormat::Perfetto

@@ -1,6 +1,6 @@
 //! A recording instead of a measurement, or of it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Id};
 
@@ -16,9 +16,9 @@ use wakelat_kernel::Machine;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Recording")]
 pub struct InputFlags {
-    /// Read a recording of `wakelat record` instead of measuring; - is standard input
+    /// Read a recording of `wakelat record` instead of measuring; - is standard input; repeatable
     #[arg(short, long, value_name = "FILE")]
-    pub input: Option<PathBuf>,
+    pub input: Vec<PathBuf>,
 
     /// Refuse a recording whose end is missing
     #[arg(long, requires = "input")]
@@ -107,7 +107,7 @@ impl RecordingFlags {
         let collected = collect.map_or(DEFAULT, CollectFlags::collect);
         let record = RecordConfig { collected, labels: labels(&self.label)?, flight_recorder: None };
         let measured = RecordedMeasurement { config: measured, record };
-        let input = self.input.recorded(path, common, given, Some(measured));
+        let input = self.input.recorded(std::slice::from_ref(path), common, given, Some(measured));
         Ok((common.recorded_config(input, output)?, None))
     }
 }
@@ -121,25 +121,26 @@ impl InputFlags {
         given: impl Fn(&str) -> bool,
         machine: impl FnOnce() -> Result<Machine, CliError>,
     ) -> Result<(Config, Option<Machine>), CliError> {
-        let Some(path) = &self.input else {
+        if self.input.is_empty() {
             let machine = machine()?;
             return Ok((common.config(&machine)?, Some(machine)));
-        };
+        }
         let output = common.output.config()?;
-        output.check_input("--input", path)?;
-        let input = self.recorded(path, common, given, None);
+        self.input.iter().try_for_each(|path| output.check_input("--input", path))?;
+        let input = self.recorded(&self.input, common, given, None);
+        input.check_files()?;
         Ok((common.recorded_config(input, output)?, None))
     }
 
     fn recorded(
         &self,
-        path: &Path,
+        paths: &[PathBuf],
         common: &CommonFlags,
         given: impl Fn(&str) -> bool,
         measured: Option<RecordedMeasurement>,
     ) -> RecordedInput {
         RecordedInput {
-            path: path.to_owned(),
+            paths: paths.to_owned(),
             measured: measured.map(Box::new),
             is_strict: self.strict,
             cgroups: common.filter.cgroup.iter().map(|path| RecordedInput::cgroup(path)).collect(),

@@ -1,6 +1,6 @@
 //! Runs a measurement, or reads a recording of one: checks the settings, prepares the machine, and starts the session.
 
-use std::io::BufRead;
+use std::{io::BufRead, path::PathBuf};
 
 use anyhow::{Context as _, Result};
 
@@ -22,8 +22,8 @@ pub enum Source {
     Live(Environment),
     /// The machine, and the header of the recording that is made of the measurement.
     LiveRecorded(Environment, Box<Header>),
-    /// A recording, whose header has been read.
-    Recorded(Box<Recording<Box<dyn BufRead>>>),
+    /// Recordings, whose headers have been read.
+    Recorded(Vec<Recording<Box<dyn BufRead>>>),
 }
 
 impl Source {
@@ -37,17 +37,24 @@ impl Source {
         if let Some(measured) = &input.measured {
             let environment = prepare(&measured.config)?;
             let header = record_view::header(&measured.config, &measured.record);
-            let config = replay::config_of(&header, config, input)?;
+            let config = replay::config_of(&[&header], config, input)?;
             return Ok((Self::LiveRecorded(environment, Box::new(header)), config));
         }
-        let unreadable = || replay::unreadable(input);
-        let opened = open_input::open(&input.path).with_context(unreadable)?;
-        let recording = Recording::open(opened).with_context(unreadable)?.strict(input.is_strict);
-        let config = replay::config_of(recording.header(), config, input)?;
+        let open = |path: &PathBuf| {
+            let unreadable = || replay::unreadable(path);
+            let opened = open_input::open(path).with_context(unreadable)?;
+            Ok(Recording::open(opened).with_context(unreadable)?.strict(input.is_strict))
+        };
+        let recordings = input.paths.iter().map(open).collect::<Result<Vec<_>>>()?;
+        let headers: Vec<&Header> = recordings.iter().map(Recording::header).collect();
+        let config = replay::config_of(&headers, config, input)?;
         if !config.output.quiet {
-            recorded_by(recording.header()).iter().for_each(status);
+            for (path, header) in input.paths.iter().zip(headers) {
+                let file = if input.paths.len() > 1 { format!("{}: ", open_input::name(path)) } else { String::new() };
+                recorded_by(header).iter().for_each(|line| status(format_args!("{file}{line}")));
+            }
         }
-        Ok((Self::Recorded(Box::new(recording)), config))
+        Ok((Self::Recorded(recordings), config))
     }
 
     /// Whether the waits are measured now.
@@ -55,12 +62,12 @@ impl Source {
         !matches!(self, Self::Recorded(_))
     }
 
-    /// The header of the recording, if it is one or makes one.
-    pub fn header(&self) -> Option<&Header> {
+    /// The headers of the recordings, if these are some, or one is made.
+    pub fn headers(&self) -> Vec<&Header> {
         match self {
-            Self::Live(_) => None,
-            Self::LiveRecorded(_, header) => Some(header),
-            Self::Recorded(recording) => Some(recording.header()),
+            Self::Live(_) => Vec::new(),
+            Self::LiveRecorded(_, header) => vec![header],
+            Self::Recorded(recordings) => recordings.iter().map(Recording::header).collect(),
         }
     }
 
@@ -76,7 +83,7 @@ impl Source {
                 let measured = input.measured.as_ref().context("no recording is made")?;
                 record_view::record_and_show((&environment, measured, *header), (config, input), view)
             }
-            Self::Recorded(recording) => replay::replay(*recording, config, view),
+            Self::Recorded(recordings) => replay::replay(recordings, config, view),
         }
     }
 }

@@ -203,7 +203,7 @@ impl Config {
         machine: Option<&Machine>,
     ) -> Result<(), ConfigError> {
         let Some(machine) = machine else {
-            (self.by, self.max_groups) = (grouping.by, grouping.max_groups);
+            (self.by, self.max_groups) = (self.recorded_keys(grouping.by), grouping.max_groups);
             return Ok(());
         };
         grouping.check_available(machine)?;
@@ -256,7 +256,7 @@ impl Config {
         self.check_sees_waker_of(&grouping)?;
         self.check_can_record_events()?;
         check_why(&grouping, &self.output)?;
-        (self.by, self.max_groups) = (grouping.by, grouping.max_groups);
+        (self.by, self.max_groups) = (self.recorded_keys(grouping.by), grouping.max_groups);
         Ok(())
     }
 

@@ -20,7 +20,8 @@ use crate::{
 /// reader closes it before the end.
 pub fn export(config: &Config, export: ExportConfig) -> Result<StopReason> {
     let (source, config) = Source::open(config)?;
-    let header = source.header().context("only a recording can be exported")?;
+    let headers = source.headers();
+    let header = *headers.first().context("only a recording can be exported")?;
     // Of the coverage on standard error, without `--quiet`.
     let stderr_style = (!config.output.quiet).then(|| style(&config.output).0);
     let mut view: Box<dyn View> = match export.format {
