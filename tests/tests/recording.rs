@@ -20,6 +20,7 @@ fn main() {
         every_view_of_a_recording_has_the_same_waits,
         a_view_that_records_shows_what_it_shows_of_the_recording,
         several_recordings_are_shown_as_one_and_their_ids_are_kept_apart,
+        ranges_of_a_recording_add_up_to_it_and_are_the_sums_of_its_intervals,
         a_recording_that_was_cut_short_covers_the_time_until_its_last_reading,
     ]);
 }
@@ -207,6 +208,71 @@ fn without_name_of_idle(fields: &mut Value, waker: &str) {
     if fields[waker] == 0 {
         fields.as_object_mut().expect("fields").remove("waker_comm");
     }
+}
+
+/// The waits of reports, their measured waits, and their length.
+fn totals(reports: &[Value]) -> [u64; 3] {
+    let sum_of = |of: fn(&Value) -> u64| reports.iter().map(of).sum();
+    [
+        sum_of(|report| sum(&report["groups"], "sum_ns")),
+        sum_of(|report| measured(&report["coverage"])),
+        sum_of(|report| report["duration_ns"].as_u64().expect("a number")),
+    ]
+}
+
+fn ranges_of_a_recording_add_up_to_it_and_are_the_sums_of_its_intervals(attach: AttachCase) -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file.wakelat").display().to_string();
+    let load = BehindHog { rounds: 1_200, spin_ns: 3_000_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
+    let mut staged = Workload::BehindHog(load).stage();
+    let record = Wakelat::measuring(command(&["record", "--attach", attach.name(), "-o", &file]));
+    staged.perform();
+    record.signal(Signal::SIGINT);
+    assert!(record.end().status.success());
+    let range = |view: &[&str], range: &[&str]| shown(&[view, range].concat(), &[&file]);
+    let whole = range(&["hist"], &[]);
+    let intervals = range(&["hist", "1"], &[]);
+    assert!(intervals.len() >= 3, "{} intervals", intervals.len());
+    assert_eq!(totals(&intervals), totals(&whole));
+    // The readings are where the intervals end.
+    let ends = intervals.iter().scan(0, |end_ns, interval| {
+        *end_ns += interval["duration_ns"].as_u64().expect("a number");
+        Some(*end_ns)
+    });
+    let ends: Vec<u64> = ends.collect();
+    for (at, end_ns) in ends[..ends.len() - 1].iter().enumerate() {
+        let start_unix_ns = whole[0]["start_unix_ns"].as_u64().expect("a number");
+        let at_ns = start_unix_ns + end_ns;
+        let clock = format!("@{}.{:09}", at_ns / 1_000_000_000, at_ns % 1_000_000_000);
+        let date = std::process::Command::new("date").args(["-u", "-d", &clock, "+%Y-%m-%dT%H:%M:%S.%NZ"]).output();
+        let unix = String::from_utf8(date.expect("date").stdout).expect("UTF-8").trim().to_owned();
+        for point in [format!("{end_ns}ns"), unix] {
+            let [before, after] = [&["--until", &*point], &["--since", &*point]].map(|of| range(&["hist"], of));
+            assert_eq!(totals(&before), totals(&intervals[..=at]), "until {point}");
+            assert_eq!(totals(&after), totals(&intervals[at + 1..]), "since {point}");
+            assert_eq!(after[0]["start_unix_ns"], intervals[at + 1]["start_unix_ns"], "since {point}");
+            for report in before.iter().chain(&after) {
+                assert_eq!(sum(&report["groups"], "count"), measured(&report["coverage"]), "{point}");
+            }
+            let of_why = |of: &[&str]| sum(&range(&["why", "--class", "wakeup"], of)[0]["classes"], "count");
+            let both = of_why(&["--until", &point]) + of_why(&["--since", &point]);
+            assert_eq!(both, of_why(&[]), "{point}");
+        }
+    }
+    // Rounded outward, and from a pipe, of which nothing can be skipped.
+    let of_file = ["--since", &*format!("{}ns", ends[0] + 1), "--until", &*format!("{}ns", ends[1] - 1)];
+    assert_eq!(totals(&range(&["hist"], &of_file)), totals(&intervals[1..2]));
+    let piped = [&["hist", "--json", "-q", "-i", "-"][..], &of_file].concat();
+    let mut cat =
+        std::process::Command::new("cat").arg(&file).stdout(std::process::Stdio::piped()).spawn().expect("cat");
+    let piped = command(&piped).stdin(cat.stdout.take().expect("a pipe")).output().expect("wakelat");
+    cat.wait().expect("cat");
+    let piped: Value = serde_json::from_slice(&piped.stdout).expect("a document");
+    assert_eq!(totals(&[piped]), totals(&intervals[1..2]));
+    let outside = command(&["hist", "-i", &file, "--since", "1h"]).output().expect("wakelat");
+    let said = String::from_utf8_lossy(&outside.stderr);
+    assert!(outside.status.code() == Some(1) && said.contains("nothing was recorded in this range"), "{outside:?}");
+    Ok(())
 }
 
 /// Both recordings are of one machine, so that most of their IDs are the same.

@@ -1,12 +1,14 @@
 //! Recordings.
 
+use std::io::Cursor;
+
 use wakelat_core::{
-    recording::{FORMAT, Frame, FrameOrder, MAGIC, RecordedNames, Recording, Recordings, block},
+    recording::{FORMAT, Frame, FrameOrder, MAGIC, RecordedNames, Recording, Recordings, TimePoint, TimeRange, block},
     report::LatencyFrom,
     why::{NameCache, SummaryBuilder, SummaryOptions, render},
 };
 
-/// Reads any bytes as the blocks of a recording, and shows it, alone and twice as two recordings: nothing may panic,
+/// Reads any bytes as the blocks of a recording, and shows it, alone, twice as two recordings, and in part: nothing may panic,
 /// whatever events the file contains. Returns the number of frames after the header.
 ///
 /// A block is a length of four bytes, little-endian, and that many bytes of frames. It is compressed and gets a valid
@@ -22,6 +24,12 @@ pub fn check(blocks: &[u8]) -> usize {
             recordings.position();
             frame
         });
+    }
+    for can_seek in [false, true] {
+        let range = TimeRange { since: Some(TimePoint::SinceBegin(1)), until: Some(TimePoint::Unix(1 << 60)) };
+        let within = Recording::open(Cursor::new(&file)).and_then(|recording| recording.within(range, can_seek));
+        let Ok(mut within) = within else { continue };
+        show(|| within.frame().ok().flatten());
     }
     show(|| recording.frame().ok().flatten())
 }

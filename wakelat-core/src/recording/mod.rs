@@ -31,6 +31,8 @@ mod layout_tests;
 #[cfg(test)]
 mod name_tests;
 #[cfg(test)]
+mod range_tests;
+#[cfg(test)]
 mod several_tests;
 #[cfg(test)]
 mod tests;
@@ -49,7 +51,7 @@ pub use encode::Encoder;
 pub use error::RecordingError;
 pub use header::{CollectedEvents, Header, RecordedMachine};
 pub use last::{LastPart, LastSegments};
-pub use read::Recording;
+pub use read::{Recording, TimePoint, TimeRange};
 pub use recorded_names::RecordedNames;
 pub use several::{FileError, FrameOrder, Position, Recordings};
 pub use window::{Exclusion, RecordedWindow, WindowOptions};

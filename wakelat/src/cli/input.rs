@@ -9,7 +9,10 @@ use super::{
     collected_events::{CollectFlags, DEFAULT},
     why::adjust_from,
 };
-use crate::config::{Config, OutputConfig, RecordConfig, RecordedInput, RecordedMeasurement, label, labels};
+use crate::config::{
+    Config, OutputConfig, RecordConfig, RecordedInput, RecordedMeasurement, label, labels, time_point, time_range,
+};
+use wakelat_core::recording::{TimePoint, TimeRange};
 use wakelat_kernel::Machine;
 
 /// A recording instead of a measurement.
@@ -23,6 +26,14 @@ pub struct InputFlags {
     /// Refuse a recording whose end is missing
     #[arg(long, requires = "input")]
     pub strict: bool,
+
+    /// Begin at this time of the recording: 10s, 1m30s, or 2026-11-24T10:03:07
+    #[arg(long, value_name = "TIME", value_parser = time_point, requires = "input", allow_hyphen_values = true)]
+    pub since: Option<TimePoint>,
+
+    /// End at this time of the recording
+    #[arg(long, value_name = "TIME", value_parser = time_point, requires = "input", allow_hyphen_values = true)]
+    pub until: Option<TimePoint>,
 }
 
 /// A recording instead of a measurement, or of it.
@@ -127,7 +138,8 @@ impl InputFlags {
         }
         let output = common.output.config()?;
         self.input.iter().try_for_each(|path| output.check_input("--input", path))?;
-        let input = self.recorded(&self.input, common, given, None);
+        let mut input = self.recorded(&self.input, common, given, None);
+        input.range = time_range(self.since, self.until)?;
         input.check_files()?;
         Ok((common.recorded_config(input, output)?, None))
     }
@@ -143,6 +155,7 @@ impl InputFlags {
             paths: paths.to_owned(),
             measured: measured.map(Box::new),
             is_strict: self.strict,
+            range: TimeRange::default(),
             cgroups: common.filter.cgroup.iter().map(|path| RecordedInput::cgroup(path)).collect(),
             has_given_classes: given("class"),
             has_given_from: given("from"),

@@ -1,13 +1,17 @@
 //! Runs a measurement, or reads a recording of one: checks the settings, prepares the machine, and starts the session.
 
-use std::{io::BufRead, path::PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 
 use super::record_view;
 use crate::{
     config::{Config, OutputConfig, Resources},
-    session::{self, Environment, StopReason, View, open_input, replay},
+    session::{
+        self, Environment, StopReason, View,
+        open_input::{self, RecordingInput},
+        replay,
+    },
     status::status,
 };
 use wakelat_core::{
@@ -23,7 +27,7 @@ pub enum Source {
     /// The machine, and the header of the recording that is made of the measurement.
     LiveRecorded(Environment, Box<Header>),
     /// Recordings, whose headers have been read.
-    Recorded(Vec<Recording<Box<dyn BufRead>>>),
+    Recorded(Vec<Recording<RecordingInput>>),
 }
 
 impl Source {
@@ -42,8 +46,9 @@ impl Source {
         }
         let open = |path: &PathBuf| {
             let unreadable = || replay::unreadable(path);
-            let opened = open_input::open(path).with_context(unreadable)?;
-            Ok(Recording::open(opened).with_context(unreadable)?.strict(input.is_strict))
+            let (opened, can_seek) = open_input::open_recording(path).with_context(unreadable)?;
+            let recording = Recording::open(opened).with_context(unreadable)?.strict(input.is_strict);
+            recording.within(input.range, can_seek).with_context(unreadable)
         };
         let recordings = input.paths.iter().map(open).collect::<Result<Vec<_>>>()?;
         let headers: Vec<&Header> = recordings.iter().map(Recording::header).collect();

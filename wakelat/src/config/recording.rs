@@ -6,7 +6,12 @@ use std::{
 };
 
 use super::{Config, ConfigError, FlightRecorderConfig, OutputConfig};
-use wakelat_core::{aggregate::key::Key, files::MAX_FILES, recording::CollectedEvents, render::OutputFormat};
+use wakelat_core::{
+    aggregate::key::Key,
+    files::MAX_FILES,
+    recording::{CollectedEvents, TimeRange},
+    render::OutputFormat,
+};
 
 /// The interval of the readings in a recording: ns. If it ends early, everything until the last one is valid.
 pub const READING_INTERVAL_NS: u64 = 1_000_000_000;
@@ -40,6 +45,8 @@ pub struct RecordedInput {
     pub measured: Option<Box<RecordedMeasurement>>,
     /// Refuse a recording whose end is missing.
     pub is_strict: bool,
+    /// The part that is shown.
+    pub range: TimeRange,
     /// Cgroups, which include their descendants, as paths below the mount of the v2 hierarchy; empty for all.
     pub cgroups: Vec<String>,
     /// The classes were given, not the command's default: all of them must be in the recording.
@@ -174,6 +181,7 @@ mod tests {
                 paths: vec!["-".into()],
                 measured: None,
                 is_strict: false,
+                range: TimeRange::default(),
                 cgroups: vec![RecordedInput::cgroup(Path::new(given))],
                 has_given_classes: false,
                 has_given_from: false,

@@ -4,12 +4,13 @@ mod frames;
 mod recorded_config;
 mod recorded_measurement;
 
-use std::{io::BufRead, path::Path};
+use std::path::Path;
 
 use anyhow::{Context as _, Error, Result};
 
 use super::{
-    StopReason, View, open_input,
+    StopReason, View,
+    open_input::{self, RecordingInput},
     output::{Output, WriteResult},
 };
 use crate::config::{Config, RecordedInput};
@@ -28,12 +29,12 @@ pub fn unreadable(path: &Path) -> String {
 
 /// One recording, or several.
 enum Recorded {
-    One(Box<Recording<Box<dyn BufRead>>>),
-    Several(Recordings<Box<dyn BufRead>>),
+    One(Box<Recording<RecordingInput>>),
+    Several(Recordings<RecordingInput>),
 }
 
 impl Recorded {
-    fn new(mut recordings: Vec<Recording<Box<dyn BufRead>>>, order: FrameOrder) -> Self {
+    fn new(mut recordings: Vec<Recording<RecordingInput>>, order: FrameOrder) -> Self {
         match recordings.pop() {
             Some(only) if recordings.is_empty() => Self::One(Box::new(only)),
             last => {
@@ -67,11 +68,7 @@ impl Recorded {
 ///
 /// # Errors
 /// If a recording cannot be read, or has a missing end and must not; if the output cannot be written.
-pub fn replay(
-    recordings: Vec<Recording<Box<dyn BufRead>>>,
-    config: &Config,
-    view: &mut dyn View,
-) -> Result<StopReason> {
+pub fn replay(recordings: Vec<Recording<RecordingInput>>, config: &Config, view: &mut dyn View) -> Result<StopReason> {
     /// Text that is written at once: bytes.
     const MUCH: usize = 1 << 16;
     let input = config.input.as_ref().context("no recording is given")?;
