@@ -19,6 +19,8 @@ fn main() {
         a_recording_has_the_migrations,
         every_view_of_a_recording_has_the_same_waits,
         a_view_that_records_shows_what_it_shows_of_the_recording,
+        several_recordings_are_shown_as_one_and_their_ids_are_kept_apart,
+        ranges_of_a_recording_add_up_to_it_and_are_the_sums_of_its_intervals,
         a_recording_that_was_cut_short_covers_the_time_until_its_last_reading,
     ]);
 }
@@ -187,6 +189,165 @@ fn every_view_of_a_recording_has_the_same_waits(attach: AttachCase) -> TestOutco
             assert_eq!(sum(&report["groups"], "count"), measured(&report["coverage"]), "{filter:?}");
         }
     }
+    Ok(())
+}
+
+/// The documents of a view of these recordings.
+fn shown(view: &[&str], files: &[&str]) -> Vec<Value> {
+    let inputs = files.iter().flat_map(|file| ["-i", file]);
+    let arguments: Vec<&str> = view.iter().copied().chain(["--json", "-q"]).chain(inputs).collect();
+    let output = command(&arguments).output().expect("wakelat");
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    documents::assert_valid(&text);
+    text.lines().map(|line| serde_json::from_str(line).expect("a document")).collect()
+}
+
+/// Removes the name of an idle task that woke another one: of several machines, it has no CPU.
+fn without_name_of_idle(fields: &mut Value, waker: &str) {
+    if fields[waker] == 0 {
+        fields.as_object_mut().expect("fields").remove("waker_comm");
+    }
+}
+
+/// The waits of reports, their measured waits, and their length.
+fn totals(reports: &[Value]) -> [u64; 3] {
+    let sum_of = |of: fn(&Value) -> u64| reports.iter().map(of).sum();
+    [
+        sum_of(|report| sum(&report["groups"], "sum_ns")),
+        sum_of(|report| measured(&report["coverage"])),
+        sum_of(|report| report["duration_ns"].as_u64().expect("a number")),
+    ]
+}
+
+fn ranges_of_a_recording_add_up_to_it_and_are_the_sums_of_its_intervals(attach: AttachCase) -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file.wakelat").display().to_string();
+    let load = BehindHog { rounds: 1_200, spin_ns: 3_000_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
+    let mut staged = Workload::BehindHog(load).stage();
+    let record = Wakelat::measuring(command(&["record", "--attach", attach.name(), "-o", &file]));
+    staged.perform();
+    record.signal(Signal::SIGINT);
+    assert!(record.end().status.success());
+    let range = |view: &[&str], range: &[&str]| shown(&[view, range].concat(), &[&file]);
+    let whole = range(&["hist"], &[]);
+    let intervals = range(&["hist", "1"], &[]);
+    assert!(intervals.len() >= 3, "{} intervals", intervals.len());
+    assert_eq!(totals(&intervals), totals(&whole));
+    // The readings are where the intervals end.
+    let ends = intervals.iter().scan(0, |end_ns, interval| {
+        *end_ns += interval["duration_ns"].as_u64().expect("a number");
+        Some(*end_ns)
+    });
+    let ends: Vec<u64> = ends.collect();
+    for (at, end_ns) in ends[..ends.len() - 1].iter().enumerate() {
+        let start_unix_ns = whole[0]["start_unix_ns"].as_u64().expect("a number");
+        let at_ns = start_unix_ns + end_ns;
+        let clock = format!("@{}.{:09}", at_ns / 1_000_000_000, at_ns % 1_000_000_000);
+        let date = std::process::Command::new("date").args(["-u", "-d", &clock, "+%Y-%m-%dT%H:%M:%S.%NZ"]).output();
+        let unix = String::from_utf8(date.expect("date").stdout).expect("UTF-8").trim().to_owned();
+        for point in [format!("{end_ns}ns"), unix] {
+            let [before, after] = [&["--until", &*point], &["--since", &*point]].map(|of| range(&["hist"], of));
+            assert_eq!(totals(&before), totals(&intervals[..=at]), "until {point}");
+            assert_eq!(totals(&after), totals(&intervals[at + 1..]), "since {point}");
+            assert_eq!(after[0]["start_unix_ns"], intervals[at + 1]["start_unix_ns"], "since {point}");
+            for report in before.iter().chain(&after) {
+                assert_eq!(sum(&report["groups"], "count"), measured(&report["coverage"]), "{point}");
+            }
+            let of_why = |of: &[&str]| sum(&range(&["why", "--class", "wakeup"], of)[0]["classes"], "count");
+            let both = of_why(&["--until", &point]) + of_why(&["--since", &point]);
+            assert_eq!(both, of_why(&[]), "{point}");
+        }
+    }
+    // Rounded outward, and from a pipe, of which nothing can be skipped.
+    let of_file = ["--since", &*format!("{}ns", ends[0] + 1), "--until", &*format!("{}ns", ends[1] - 1)];
+    assert_eq!(totals(&range(&["hist"], &of_file)), totals(&intervals[1..2]));
+    let piped = [&["hist", "--json", "-q", "-i", "-"][..], &of_file].concat();
+    let mut cat =
+        std::process::Command::new("cat").arg(&file).stdout(std::process::Stdio::piped()).spawn().expect("cat");
+    let piped = command(&piped).stdin(cat.stdout.take().expect("a pipe")).output().expect("wakelat");
+    cat.wait().expect("cat");
+    let piped: Value = serde_json::from_slice(&piped.stdout).expect("a document");
+    assert_eq!(totals(&[piped]), totals(&intervals[1..2]));
+    let outside = command(&["hist", "-i", &file, "--since", "1h"]).output().expect("wakelat");
+    let said = String::from_utf8_lossy(&outside.stderr);
+    assert!(outside.status.code() == Some(1) && said.contains("nothing was recorded in this range"), "{outside:?}");
+    Ok(())
+}
+
+/// Both recordings are of one machine, so that most of their IDs are the same.
+fn several_recordings_are_shown_as_one_and_their_ids_are_kept_apart(attach: AttachCase) -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let files = ["a.wakelat", "b.wakelat"].map(|file| directory.path().join(file).display().to_string());
+    for file in &files {
+        let load = BehindHog { rounds: 500, spin_ns: 3_000_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
+        let mut staged = Workload::BehindHog(load).stage();
+        let record = Wakelat::measuring(command(&["record", "--attach", attach.name(), "-o", file]));
+        staged.perform();
+        record.signal(Signal::SIGINT);
+        assert!(record.end().status.success());
+    }
+    let files = [&*files[0], &*files[1]];
+    for by in ["tid", "cpu", "waker", "pid,component"] {
+        let hist = ["hist", "--class", "wakeup,preempted", "--by"];
+        let groups = |view: &[&str], files: &[&str]| {
+            let report = shown(view, files).remove(0);
+            let groups = report["groups"].as_array().expect("groups").iter();
+            let key = |group: &Value| {
+                let mut key = group["key"].clone();
+                without_name_of_idle(&mut key, "waker");
+                (key.to_string(), group["class"].to_string())
+            };
+            let of = |group: &Value| (group["count"].as_u64(), group["sum_ns"].as_u64(), group["max_ns"].as_u64());
+            groups.map(|group| (key(group), of(group))).collect::<std::collections::BTreeMap<_, _>>()
+        };
+        let by_file = format!("{by},file");
+        let [first, second] = files.map(|file| groups(&[&hist[..], &[&by_file]].concat(), &[file]));
+        assert!(!first.is_empty() && !second.is_empty(), "{by}");
+        let both = groups(&[&hist[..], &[by]].concat(), &files);
+        assert_eq!(both, first.into_iter().chain(second).collect(), "{by}");
+    }
+    for view in [&["trace"][..], &["trace", "--breakdown"], &["trace", "--all", "--migrations"]] {
+        let both = shown(view, &files);
+        for file in files {
+            let clock = |field: &str| field == "at_ns" || field == "file";
+            let rows = |documents: &[Value], is_its: &dyn Fn(&Value) -> bool| {
+                let rows = documents.iter().filter(|row| row.get("at_ns").is_some() && is_its(row)).cloned();
+                let rows = rows.map(|mut row| {
+                    row.as_object_mut().expect("fields").retain(|field, _| !clock(field));
+                    row.as_object_mut().expect("fields").remove("at_unix_ns");
+                    without_name_of_idle(&mut row, "waker_tid");
+                    row
+                });
+                rows.collect::<Vec<_>>()
+            };
+            let its = rows(&both, &|row| row["file"] == file);
+            assert!(!its.is_empty() && its == rows(&shown(view, &[file]), &|_| true), "{view:?} {file}");
+        }
+    }
+    let reports = |view: &[&str]| (shown(view, &files), files.map(|file| shown(view, &[file]).remove(0)));
+    for view in [&["hist"][..], &["hist", "--by", "comm"], &["hist", "--by", "host"], &["hist", "1"], &["why"]] {
+        let (both, ones) = reports(view);
+        let waits = |report: &Value| match report.get("classes") {
+            Some(classes) => sum(classes, "count"),
+            None => sum(&report["groups"], "count"),
+        };
+        both.iter().for_each(|report| assert_eq!(waits(report), measured(&report["coverage"]), "{view:?}"));
+        let ones = if view[1..] == ["1"] { files.map(|file| shown(&["hist"], &[file]).remove(0)) } else { ones };
+        for of in ["seen", "measured", "filtered", "missed_switch"] {
+            let total =
+                |reports: &[Value]| reports.iter().map(|report| report["coverage"][of].as_u64()).sum::<Option<u64>>();
+            let carried = both.iter().map(|report| report["coverage"]["carried"].as_u64().expect("a number"));
+            let carried = if of == "seen" { carried.sum::<u64>() } else { 0 };
+            assert_eq!(total(&both).map(|all| all - carried), total(&ones), "{view:?} {of}");
+        }
+    }
+    let queued = directory.path().join("queued.wakelat").display().to_string();
+    let line = ["record", "--attach", attach.name(), "--from", "queued", "-d", "1s", "-o", &queued];
+    assert!(Wakelat::measuring(command(&line)).end().status.success());
+    let refused = command(&["hist", "-i", files[0], "-i", &queued]).output().expect("wakelat");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && said.contains(files[0]) && said.contains(&queued), "{refused:?}");
     Ok(())
 }
 

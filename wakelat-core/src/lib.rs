@@ -126,6 +126,7 @@
 pub mod aggregate;
 pub mod cpu_interrupt;
 pub mod decode;
+pub mod files;
 pub mod folded_waits;
 pub mod hash;
 pub mod interval_log;

@@ -4,6 +4,7 @@
 mod coverage;
 mod method;
 mod overhead;
+mod sum;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,6 +13,7 @@ use wakelat_common::Class;
 
 use crate::{
     aggregate::distribution::Distribution,
+    files::Files,
     wait::{Comm, Wait},
 };
 
@@ -47,6 +49,9 @@ pub struct Report {
     /// computed again.
     #[serde(skip)]
     pub groups: Vec<Group>,
+    /// The recordings that the report is made of; none for a measurement. Not part of a recording.
+    #[serde(skip)]
+    pub files: Files,
     /// The coverage: what was counted and what was not.
     pub coverage: Coverage,
     /// The result of the threshold, if one was given.
@@ -81,6 +86,7 @@ impl Report {
             from: self.from,
             mode: self.mode,
             groups: Vec::new(),
+            files: self.files.clone(),
             coverage: Coverage {
                 wakeups: end.wakeups.since(&begin.wakeups),
                 preemptions: end.preemptions.map(|terms| terms.since(&begin.preemptions.unwrap_or_default())),

@@ -65,6 +65,23 @@ fn the_demo_can_be_exported_to_every_format() {
     assert_eq!(folded, sum(waits, |line| line.split(',').nth(3)));
 }
 
+#[test]
+fn parts_of_the_demo_add_up_and_it_can_be_shown_with_other_recordings() {
+    let waits = |flags: &[&str]| document(&[&["demo", "hist", "--json", "-q"], flags].concat());
+    let count = |flags: &[&str]| sum(&waits(flags)["groups"], "count");
+    // The reading between both parts is about one second after the begin.
+    let (whole, first, rest) = (count(&[]), count(&["--until", "500ms"]), count(&["--since", "1500ms"]));
+    assert!(first > 0 && rest > 0 && first + rest == whole, "{first} {rest} {whole}");
+    let other = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/demo.wakelat");
+    let both = waits(&["-i", other, "--by", "file"]);
+    let of = |file: &str| {
+        let groups = both["groups"].as_array().expect("groups").iter();
+        sum(&groups.filter(|group| group["key"]["file"] == file).cloned().collect(), "count")
+    };
+    assert_eq!((of("demo:"), of(other)), (whole, whole));
+    assert_eq!(count(&["-i", other, "--since", "1500ms"]), 2 * rest);
+}
+
 /// What the demo is for: each of these is easy to find in it.
 #[test]
 fn the_demo_has_a_throttled_database_beside_a_build() {

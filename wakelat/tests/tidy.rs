@@ -169,27 +169,31 @@ fn crates_depend_on_each_other_in_one_direction() {
 
 #[test]
 fn data_flows_in_one_direction() {
-    let knows: [(&str, &[&str]); 27] = [
+    let knows: [(&str, &[&str]); 28] = [
         ("wakelat-core/src/wait.rs", &[]),
+        ("wakelat-core/src/files.rs", &["wait"]),
         ("wakelat-core/src/softirq.rs", &[]),
         ("wakelat-core/src/cpu_interrupt.rs", &[]),
         ("wakelat-core/src/decode.rs", &["wait"]),
-        ("wakelat-core/src/report.rs", &["aggregate", "wait"]),
+        ("wakelat-core/src/report.rs", &["aggregate", "files", "wait"]),
         ("wakelat-core/src/report/", &["aggregate"]),
-        ("wakelat-core/src/aggregate/", &["report", "timeline", "wait"]),
-        ("wakelat-core/src/render/", &["aggregate", "report", "timeline", "wait"]),
+        ("wakelat-core/src/aggregate/", &["files", "report", "timeline", "wait"]),
+        ("wakelat-core/src/render/", &["aggregate", "files", "report", "timeline", "wait"]),
         ("wakelat-core/src/timeline/event.rs", &["wait"]),
         ("wakelat-core/src/timeline/decode/", &["decode", "wait"]),
         ("wakelat-core/src/timeline/", &["report", "wait"]),
         (
             "wakelat-core/src/why/render/",
-            &["aggregate", "cpu_interrupt", "report", "render", "softirq", "timeline", "wait", "why"],
+            &["aggregate", "cpu_interrupt", "files", "render", "report", "softirq", "timeline", "wait", "why"],
         ),
-        ("wakelat-core/src/why/", &["aggregate", "report", "timeline", "wait"]),
+        ("wakelat-core/src/why/", &["aggregate", "files", "report", "timeline", "wait"]),
         ("wakelat-core/src/service/", &["aggregate", "report", "why"]),
-        ("wakelat-core/src/recording/", &["aggregate", "report", "timeline", "wait"]),
+        ("wakelat-core/src/recording/", &["aggregate", "files", "report", "timeline", "wait"]),
         ("wakelat-core/src/perfetto/", &["aggregate", "recording", "render", "report", "timeline", "wait", "why"]),
-        ("wakelat-core/src/parquet/", &["aggregate", "recording", "render", "report", "timeline", "wait", "why"]),
+        (
+            "wakelat-core/src/parquet/",
+            &["aggregate", "files", "recording", "render", "report", "timeline", "wait", "why"],
+        ),
         ("wakelat-core/src/folded_waits.rs", &["aggregate", "render", "timeline", "why"]),
         (
             "wakelat-core/src/osnoise_tracers/render/",

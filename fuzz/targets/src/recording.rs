@@ -1,19 +1,41 @@
 //! Recordings.
 
+use std::io::Cursor;
+
 use wakelat_core::{
-    recording::{FORMAT, Frame, MAGIC, RecordedNames, Recording, block},
+    recording::{FORMAT, Frame, FrameOrder, MAGIC, RecordedNames, Recording, Recordings, TimePoint, TimeRange, block},
     report::LatencyFrom,
     why::{NameCache, SummaryBuilder, SummaryOptions, render},
 };
 
-/// Reads any bytes as the blocks of a recording, and shows it: nothing may panic, whatever events the file contains.
-/// Returns the number of frames after the header.
+/// Reads any bytes as the blocks of a recording, and shows it, alone, twice as two recordings, and in part: nothing may panic,
+/// whatever events the file contains. Returns the number of frames after the header.
 ///
 /// A block is a length of four bytes, little-endian, and that many bytes of frames. It is compressed and gets a valid
 /// checksum here, because the fuzzer cannot guess one.
 pub fn check(blocks: &[u8]) -> usize {
     let file = as_file(blocks);
     let Ok(mut recording) = Recording::open(&file[..]) else { return 0 };
+    for order in [FrameOrder::ByTime, FrameOrder::BySegment] {
+        let twice = [&file[..]; 2].into_iter().filter_map(|file| Recording::open(file).ok());
+        let mut recordings = Recordings::new(twice.collect(), order);
+        show(|| {
+            let frame = recordings.frame().ok().flatten();
+            recordings.position();
+            frame
+        });
+    }
+    for can_seek in [false, true] {
+        let range = TimeRange { since: Some(TimePoint::SinceBegin(1)), until: Some(TimePoint::Unix(1 << 60)) };
+        let within = Recording::open(Cursor::new(&file)).and_then(|recording| recording.within(range, can_seek));
+        let Ok(mut within) = within else { continue };
+        show(|| within.frame().ok().flatten());
+    }
+    show(|| recording.frame().ok().flatten())
+}
+
+/// Shows frames. Returns their number.
+fn show(mut frame: impl FnMut() -> Option<Frame<'static>>) -> usize {
     let options = SummaryOptions {
         from: LatencyFrom::Waking,
         by: Vec::new(),
@@ -22,12 +44,12 @@ pub fn check(blocks: &[u8]) -> usize {
         worst: 3,
         not_collected: Vec::new(),
         stacks: Vec::new(),
-        own_pid: None,
+        own_pids: Vec::new(),
     };
     let (mut builder, mut known, mut names) =
         (SummaryBuilder::new(options), NameCache::default(), RecordedNames::default());
     let mut accepted = 0;
-    while let Ok(Some(frame)) = recording.frame() {
+    while let Some(frame) = frame() {
         accepted += 1;
         names.learn(&frame);
         match frame {

@@ -6,6 +6,7 @@ use wakelat_common::{Class, group::part};
 
 use super::container_id::Container;
 use crate::{
+    files::{Files, number_of_cpu, own_cgroup, own_number, own_tid},
     report::{GroupClass, KeyPart, KeyValue},
     timeline::component::Component,
     wait::{Comm, Namespace, Wait, policy_name},
@@ -36,11 +37,15 @@ pub enum Key {
     Waker,
     /// Component of the latency: a group has the time that each wait spent in that component.
     Component,
+    /// File, if recordings are shown.
+    Recording,
+    /// Host name of the recorded machine, if recordings are shown.
+    Host,
 }
 
 impl Key {
     /// All keys, in the order of the documentation.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Tid,
         Self::Pid,
         Self::Comm,
@@ -52,7 +57,19 @@ impl Key {
         Self::Class,
         Self::Waker,
         Self::Component,
+        Self::Recording,
+        Self::Host,
     ];
+
+    /// Whether the values of this key are only unique on one machine: IDs, not names.
+    pub const fn is_of_one_machine(self) -> bool {
+        matches!(self, Self::Tid | Self::Pid | Self::Cpu | Self::Waker)
+    }
+
+    /// Whether only recordings have this key.
+    pub const fn is_of_recordings(self) -> bool {
+        matches!(self, Self::Recording | Self::Host)
+    }
 
     /// Whether the BPF programs can aggregate by this key, without a sample of each wait.
     pub const fn is_counted(self) -> bool {
@@ -68,7 +85,7 @@ impl Key {
             Self::Pid => Some(part::TGID),
             Self::Comm => Some(part::COMM),
             Self::Cgroup | Self::Container => Some(part::CGROUP),
-            Self::Prio | Self::Policy | Self::Waker | Self::Component => None,
+            Self::Prio | Self::Policy | Self::Waker | Self::Component | Self::Recording | Self::Host => None,
         }
     }
 
@@ -86,6 +103,8 @@ impl Key {
             Self::Class => "class",
             Self::Waker => "waker",
             Self::Component => "component",
+            Self::Recording => "file",
+            Self::Host => "host",
         }
     }
 }
@@ -110,6 +129,8 @@ pub struct GroupKey {
     policy: u32,
     waker_tid: Option<u32>,
     component: Option<Component>,
+    /// The number of its file.
+    file: u32,
 }
 
 impl GroupKey {
@@ -126,6 +147,7 @@ impl GroupKey {
             policy: 0,
             waker_tid: None,
             component: None,
+            file: 0,
         }
     }
 
@@ -143,6 +165,7 @@ impl GroupKey {
                 Key::Policy => group.policy = wait.policy,
                 Key::Class | Key::Component => {}
                 Key::Waker => group.waker_tid = wait.waker_tid,
+                Key::Recording | Key::Host => group.file = number_of_cpu(wait.cpu),
             }
         }
         group
@@ -185,11 +208,11 @@ impl GroupKey {
             let value = match key {
                 Key::Tid => {
                     beside = name_of(self.tid);
-                    number(self.tid)
+                    number(own_tid(self.tid))
                 }
                 Key::Pid => {
                     beside = name_of(self.pid).filter(|_| !keys.contains(&Key::Tid));
-                    number(self.pid)
+                    number(own_tid(self.pid))
                 }
                 Key::Comm => KeyValue::Text(self.comm.to_string()),
                 Key::Cgroup => KeyValue::Text(names.cgroup(self.cgroup_id)),
@@ -199,16 +222,20 @@ impl GroupKey {
                     beside = pod.map(|uid| KeyPart { name: "pod", value: KeyValue::Text(uid) });
                     KeyValue::Text(container.and_then(|container| container.id).unwrap_or_else(|| "(none)".to_owned()))
                 }
-                Key::Cpu => number(self.cpu),
+                Key::Cpu => number(own_number(self.cpu)),
                 Key::Prio => KeyValue::Number(self.prio.into()),
                 Key::Policy => KeyValue::Text(policy_name(self.policy).to_owned()),
                 Key::Class => KeyValue::Text(self.class.name().to_owned()),
                 Key::Waker => {
                     let comm = self.waker_tid.and_then(|tid| names.comm(tid));
                     beside = comm.map(|comm| KeyPart { name: "waker_comm", value: KeyValue::Text(comm.to_string()) });
-                    self.waker_tid.map_or_else(|| KeyValue::Text("unknown".to_owned()), number)
+                    self.waker_tid.map_or_else(|| KeyValue::Text("unknown".to_owned()), |tid| number(own_tid(tid)))
                 }
                 Key::Component => KeyValue::Text(self.component.unwrap_or(Component::Unexplained).name().to_owned()),
+                Key::Recording | Key::Host => {
+                    let name = names.files().get(self.file).cloned().unwrap_or_default();
+                    KeyValue::Text(if *key == Key::Recording { name.file } else { name.host })
+                }
             };
             parts.push(KeyPart { name: key.name(), value });
             parts.extend(beside);
@@ -246,11 +273,15 @@ pub trait Names {
     fn function(&self, _address: u64) -> Option<String> {
         None
     }
+    /// The recordings that are shown.
+    fn files(&self) -> Files {
+        Files::default()
+    }
 }
 
 /// The placeholder for the path of a cgroup that is not known.
 pub fn unnamed_cgroup(id: u64) -> String {
-    format!("(cgroup {id})")
+    format!("(cgroup {})", own_cgroup(id))
 }
 
 /// The names of threads by TID; nothing else is known.

@@ -9,17 +9,21 @@ mod table;
 mod tests;
 
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     io::{self, Write},
 };
 
 use wakelat_common::pending_wait::PrevState;
 
 use crate::{
-    aggregate::{container_id::Container, key::Names},
+    aggregate::{
+        container_id::Container,
+        key::{Key, Names},
+    },
+    files::{number_of_cpu, own_number, own_tid},
     recording::Header,
     render::timestamps,
-    report::{KeyValue, Report},
+    report::{Group, KeyValue, Report},
     timeline::{
         Breakdown,
         breakdown::Share,
@@ -35,21 +39,28 @@ use self::table::{Cell, ColumnKind, ParquetTable};
 /// The names of the tables, each of which is a file.
 pub const TABLES: [&str; 4] = ["waits", "components", "switches", "intervals"];
 
-/// The tables of a recording.
+/// The tables of one recording or several.
 pub struct ParquetTables<W: Write + Send> {
-    /// The values of the columns that all rows have in common.
-    common: Vec<Cell>,
+    /// Each recording, by the number of its file.
+    recordings: Vec<RecordingRows>,
     waits: ParquetTable<W>,
     components: ParquetTable<W>,
     switches: ParquetTable<W>,
     intervals: ParquetTable<W>,
-    /// Number of waits so far.
-    count: u64,
 }
 
-fn columns(labels: &BTreeMap<String, String>, own: &[(&str, ColumnKind)]) -> Vec<(String, ColumnKind)> {
+/// What the rows of a recording have in common.
+#[derive(Debug)]
+struct RecordingRows {
+    /// The values of the columns that all tables have.
+    common: Vec<Cell>,
+    /// Number of its waits so far.
+    waits: u64,
+}
+
+fn columns(labels: &BTreeSet<&str>, own: &[(&str, ColumnKind)]) -> Vec<(String, ColumnKind)> {
     let common = ["host", "recording"].map(|name| (name.to_owned(), ColumnKind::Text));
-    let labels = labels.keys().map(|key| (format!("label_{key}"), ColumnKind::Text));
+    let labels = labels.iter().map(|key| (format!("label_{key}"), ColumnKind::Text));
     let own = own.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
     common.into_iter().chain(labels).chain(own).collect()
 }
@@ -83,13 +94,15 @@ fn wait_columns() -> Vec<(String, ColumnKind)> {
 }
 
 impl<W: Write + Send> ParquetTables<W> {
-    /// The tables of the recording `name` with this header; `open` opens the file of a table of [`TABLES`].
+    /// The tables of recordings with these names and headers, in the order of their files; `open` opens the file of a
+    /// table of [`TABLES`].
     ///
     /// # Errors
     /// If a file cannot be opened or written.
-    pub fn new(header: &Header, name: &str, mut open: impl FnMut(&str) -> io::Result<W>) -> io::Result<Self> {
+    pub fn new(recordings: &[(&str, &Header)], mut open: impl FnMut(&str) -> io::Result<W>) -> io::Result<Self> {
         use ColumnKind::{Number, Text, Time};
-        let labels = &header.labels;
+        let labels = recordings.iter().flat_map(|(_, header)| header.labels.keys().map(String::as_str));
+        let labels = &labels.collect::<BTreeSet<_>>();
         let waits = wait_columns();
         let waits: Vec<_> = waits.iter().map(|(name, kind)| (name.as_str(), *kind)).collect();
         let [of_waits, of_components, of_switches, of_intervals] = TABLES;
@@ -137,12 +150,7 @@ impl<W: Write + Send> ParquetTables<W> {
                     ("count", Number),
                 ],
             )?,
-            common: [&header.machine.host, name]
-                .map(Cell::from)
-                .into_iter()
-                .chain(labels.values().map(|value| value.as_str().into()))
-                .collect(),
-            count: 0,
+            recordings: recordings.iter().map(|(name, header)| RecordingRows::new(name, header, labels)).collect(),
         })
     }
 
@@ -158,61 +166,59 @@ impl<W: Write + Send> ParquetTables<W> {
         unix_offset_ns: i64,
         names: &dyn Names,
     ) -> io::Result<()> {
-        let wait = breakdown.map(|breakdown| self.wait(breakdown, unix_offset_ns, names)).transpose()?;
+        let file = number_of_cpu(cpu) as usize;
+        let wait = breakdown.map(|breakdown| self.wait(file, breakdown, unix_offset_ns, names)).transpose()?;
         let cgroup = |id: Option<u64>| Cell::from(id.map(|id| names.cgroup(id)));
         let (prev, next) = (&switch.prev, &switch.next);
         let values = [
             time(switch.at_ns, unix_offset_ns),
             switch.at_ns.into(),
-            cpu.into(),
-            prev.tid.into(),
+            own_number(cpu).into(),
+            own_tid(prev.tid).into(),
             prev.comm.to_string().into(),
             cgroup(prev.cgroup_id),
             prev_state(switch.prev_state).into(),
-            next.tid.into(),
+            own_tid(next.tid).into(),
             next.comm.to_string().into(),
             cgroup(next.cgroup_id),
             wait.into(),
         ];
-        self.switches.row(self.common.iter().cloned().chain(values))
+        self.switches.row(common(&self.recordings, file).chain(values))
     }
 
-    /// Adds a wait with its components. Returns its number.
-    fn wait(&mut self, breakdown: &Breakdown, unix_offset_ns: i64, names: &dyn Names) -> io::Result<u64> {
-        self.count += 1;
+    /// Adds a wait of a file with its components. Returns its number.
+    fn wait(&mut self, file: usize, breakdown: &Breakdown, unix_offset_ns: i64, names: &dyn Names) -> io::Result<u64> {
+        let number = self.recordings.get_mut(file).map_or(0, RecordingRows::next_wait);
         let mut components = [0; Component::ALL.len()];
         breakdown.components().for_each(|(component, ns)| components[component as usize] = ns);
-        let values = wait_values(self.count, &breakdown.ended_wait.wait, breakdown.latency_ns, unix_offset_ns, names);
+        let values = wait_values(number, &breakdown.ended_wait.wait, breakdown.latency_ns, unix_offset_ns, names);
         let components = components.map(Cell::from);
-        self.waits.row(self.common.iter().cloned().chain(values).chain(components))?;
+        self.waits.row(common(&self.recordings, file).chain(values).chain(components))?;
         for share in &breakdown.shares {
-            let values = share_values(self.count, share, names);
-            self.components.row(self.common.iter().cloned().chain(values))?;
+            let values = share_values(number, share, names);
+            self.components.row(common(&self.recordings, file).chain(values))?;
         }
-        Ok(self.count)
+        Ok(number)
     }
 
-    /// Adds the histograms of an interval, whose groups are by cgroup and name.
+    /// Adds the histograms of an interval, whose groups are by cgroup and name, and by file if there are several.
     pub fn interval(&mut self, report: &Report) -> io::Result<()> {
         for group in &report.groups {
-            let key = |name: &str| {
-                group.key.iter().find(|part| part.name == name).map(|part| match &part.value {
-                    KeyValue::Text(text) => text.clone(),
-                    value => value.to_string(),
-                })
-            };
+            // Each file has been given once.
+            let file = key(group, Key::Recording);
+            let file = file.and_then(|file| report.files.iter().position(|name| name.file == file)).unwrap_or(0);
             for bucket in group.distribution.buckets() {
                 let values = [
                     Cell::from(report.start_unix_ns),
                     report.duration_ns.into(),
                     group.class.name().into(),
-                    key("cgroup").into(),
-                    key("comm").into(),
+                    key(group, Key::Cgroup).into(),
+                    key(group, Key::Comm).into(),
                     bucket.from_ns.into(),
                     bucket.to_ns.into(),
                     bucket.count.into(),
                 ];
-                self.intervals.row(self.common.iter().cloned().chain(values))?;
+                self.intervals.row(common(&self.recordings, file).chain(values))?;
             }
         }
         Ok(())
@@ -222,6 +228,33 @@ impl<W: Write + Send> ParquetTables<W> {
     pub fn finish(self) -> io::Result<[W; TABLES.len()]> {
         Ok([self.waits.finish()?, self.components.finish()?, self.switches.finish()?, self.intervals.finish()?])
     }
+}
+
+impl RecordingRows {
+    fn new(name: &str, header: &Header, labels: &BTreeSet<&str>) -> Self {
+        let labels = labels.iter().map(|key| Cell::from(header.labels.get(*key).map(String::as_str)));
+        let common = [&header.machine.host, name].map(Cell::from).into_iter().chain(labels).collect();
+        Self { common, waits: 0 }
+    }
+
+    /// The number of its next wait.
+    fn next_wait(&mut self) -> u64 {
+        self.waits += 1;
+        self.waits
+    }
+}
+
+/// The values that all rows of a file begin with.
+fn common(recordings: &[RecordingRows], file: usize) -> impl Iterator<Item = Cell> + use<> {
+    recordings.get(file).map(|rows| rows.common.clone()).unwrap_or_default().into_iter()
+}
+
+/// The value of a key of a group.
+fn key(group: &Group, key: Key) -> Option<String> {
+    group.key.iter().find(|part| part.name == key.name()).map(|part| match &part.value {
+        KeyValue::Text(text) => text.clone(),
+        value => value.to_string(),
+    })
 }
 
 /// What becomes of the task that is switched out, as in JSON.
@@ -256,19 +289,19 @@ fn wait_values(
         wait.class.name().into(),
         latency_ns.into(),
         wait.delivery_ns.into(),
-        wait.tid.into(),
-        wait.pid.into(),
+        own_tid(wait.tid).into(),
+        own_tid(wait.pid).into(),
         wait.comm.to_string().into(),
         cgroup.into(),
         container.into(),
         pod.into(),
         Cell::Number(wait.prio.into()),
         policy_name(wait.policy).into(),
-        wait.cpu.into(),
-        wait.prev_cpu.into(),
-        wait.waker_tid.into(),
+        own_number(wait.cpu).into(),
+        wait.prev_cpu.map(own_number).into(),
+        wait.waker_tid.map(own_tid).into(),
         waker.map(|comm| comm.to_string()).into(),
-        wait.prev_tid.into(),
+        own_tid(wait.prev_tid).into(),
         wait.prev_comm.to_string().into(),
     ];
     values.into_iter()
@@ -278,7 +311,7 @@ fn wait_values(
 fn share_values(number: u64, share: &Share, names: &dyn Names) -> impl Iterator<Item = Cell> + use<> {
     let culprit = &share.culprit;
     let (tid, comm, cgroup) = match culprit.actor {
-        Actor::Task(task) => (Some(task.tid), Some(task.comm.to_string()), task.cgroup_id),
+        Actor::Task(task) => (Some(own_tid(task.tid)), Some(task.comm.to_string()), task.cgroup_id),
         Actor::Cgroup(id) => (None, None, id),
         _ => (None, None, None),
     };

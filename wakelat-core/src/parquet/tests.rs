@@ -4,10 +4,13 @@ use parquet::{
     file::{reader::FileReader as _, serialized_reader::SerializedFileReader},
     record::{Field, Row},
 };
+use wakelat_common::Class;
 
 use super::*;
 use crate::{
+    files::{FileIds, FileName, Files},
     recording::RecordedMachine,
+    render::testing::group,
     report::LatencyFrom,
     timeline::{Timeline, event::EventKind},
     why::testing::{TestNames, stories},
@@ -15,12 +18,8 @@ use crate::{
 
 /// The rows of each table of `name`, one of the example timelines; also the latency of each wait.
 fn tables(name: &str) -> (BTreeMap<&'static str, Vec<Row>>, Vec<u64>) {
-    let header = Header {
-        machine: RecordedMachine { host: "db1".to_owned(), ..RecordedMachine::default() },
-        labels: [("release".to_owned(), "42".to_owned())].into(),
-        ..Header::default()
-    };
-    let mut tables = ParquetTables::new(&header, "file.wakelat", |_| Ok(Vec::new())).unwrap();
+    let header = header("db1", ("release", "42"));
+    let mut tables = ParquetTables::new(&[("file.wakelat", &header)], |_| Ok(Vec::new())).unwrap();
     let (mut timeline, mut latencies) = (Timeline::new(LatencyFrom::Waking), Vec::new());
     for event in &stories()[name].events {
         let breakdown = timeline.push(event);
@@ -29,11 +28,23 @@ fn tables(name: &str) -> (BTreeMap<&'static str, Vec<Row>>, Vec<u64>) {
             tables.switch(event.cpu, switch, breakdown, 0, &TestNames).unwrap();
         }
     }
+    (rows(tables), latencies)
+}
+
+fn header(host: &str, (key, value): (&str, &str)) -> Header {
+    Header {
+        machine: RecordedMachine { host: host.to_owned(), ..RecordedMachine::default() },
+        labels: [(key.to_owned(), value.to_owned())].into(),
+        ..Header::default()
+    }
+}
+
+fn rows(tables: ParquetTables<Vec<u8>>) -> BTreeMap<&'static str, Vec<Row>> {
     let rows = |bytes: Vec<u8>| {
         let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("a file");
         file.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect()
     };
-    (TABLES.into_iter().zip(tables.finish().unwrap().map(rows)).collect(), latencies)
+    TABLES.into_iter().zip(tables.finish().unwrap().map(rows)).collect()
 }
 
 fn field<'a>(row: &'a Row, name: &str) -> &'a Field {
@@ -67,6 +78,48 @@ fn the_components_of_each_wait_add_up_to_its_latency() {
         let switches = &tables["switches"];
         let ending = switches.iter().filter(|row| !matches!(field(row, "wait"), Field::Null)).count();
         assert_eq!(ending, waits.len(), "{name}");
+    }
+}
+
+/// The same waits in both recordings, which differ in host, name and labels.
+#[test]
+fn rows_of_several_recordings_are_those_of_each() {
+    let headers = [header("db1", ("release", "42")), header("db2", ("rack", "7"))];
+    let names = ["a.wakelat", "b.wakelat"];
+    let recordings: Vec<_> = names.into_iter().zip(&headers).collect();
+    let mut several = ParquetTables::new(&recordings, |_| Ok(Vec::new())).unwrap();
+    let paths = names.map(|name| FileName { file: format!("recordings/{name}"), host: String::new() });
+    let mut timeline = Timeline::new(LatencyFrom::Waking);
+    for event in stories().values().flat_map(|story| &story.events) {
+        let breakdown = timeline.push(event);
+        let EventKind::Switch(switch) = &event.kind else { continue };
+        for ids in [0, 1].map(FileIds::new) {
+            several.switch(ids.number(event.cpu), switch, breakdown, 0, &TestNames).unwrap();
+        }
+    }
+    let group = |path: &FileName| {
+        let key = [("cgroup", "/a"), ("comm", "nginx"), ("file", &path.file)];
+        group(&key.map(|(name, text)| (name, KeyValue::Text(text.to_owned()))), Class::Wakeup, [7, 9])
+    };
+    let groups = paths.iter().map(group).collect();
+    several.interval(&Report { groups, files: Files::new(paths.clone()), ..Report::default() }).unwrap();
+    for (table, rows) in rows(several) {
+        let own = |of: [&str; 4]| {
+            let columns = ["host", "recording", "label_release", "label_rack"];
+            let is_its = |row: &&Row| *field(row, "recording") == Field::Str(of[1].to_owned());
+            let own = |row: &Row| {
+                for (column, value) in columns.into_iter().zip(of) {
+                    let expected = if value.is_empty() { Field::Null } else { Field::Str(value.to_owned()) };
+                    assert_eq!(*field(row, column), expected, "{table}");
+                }
+                let others = row.get_column_iter().filter(|(column, _)| !columns.contains(&column.as_str()));
+                others.map(|(column, value)| format!("{column}={value}")).collect::<Vec<_>>()
+            };
+            rows.iter().filter(is_its).map(own).collect::<Vec<_>>()
+        };
+        let [first, second] = [own(["db1", names[0], "42", ""]), own(["db2", names[1], "", "7"])];
+        assert!(!first.is_empty() && first.len() * 2 == rows.len(), "{table}");
+        assert_eq!(first, second, "{table}");
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::{fmt, io};
 
+use jiff::Timestamp;
+
 use super::FORMAT;
 use crate::report::MissingEnd;
 
@@ -24,6 +26,13 @@ pub enum RecordingError {
         /// Offset from the start of the file: bytes.
         at: u64,
     },
+    /// The recording has nothing of the range of time that is read.
+    OutsideRange {
+        /// When it begins: ns since 1970-01-01 UTC.
+        begin_unix_ns: u64,
+        /// Its length, if the range begins after its end: ns.
+        length_ns: Option<u64>,
+    },
     /// The input ends before the end of the recording.
     Truncated {
         /// Offset of the first block that is not whole, from the start of the file: bytes.
@@ -35,8 +44,8 @@ impl RecordingError {
     /// What is missing, if everything before it is still valid.
     pub(super) fn missing_end(&self) -> Option<MissingEnd> {
         match *self {
-            Self::Damaged { at } => Some(MissingEnd { at, is_damaged: true }),
-            Self::Truncated { at } => Some(MissingEnd { at, is_damaged: false }),
+            Self::Damaged { at } => Some(MissingEnd { file: 0, at, is_damaged: true }),
+            Self::Truncated { at } => Some(MissingEnd { file: 0, at, is_damaged: false }),
             _ => None,
         }
     }
@@ -57,6 +66,12 @@ impl fmt::Display for RecordingError {
             }
             Self::TrailingData { at } => {
                 write!(f, "extra data at byte {at}, after the end of the recording; read one recording at a time")
+            }
+            Self::OutsideRange { begin_unix_ns, length_ns } => {
+                let begin = Timestamp::from_nanosecond(i128::from(*begin_unix_ns)).unwrap_or_default();
+                write!(f, "nothing was recorded in this range of time: the recording begins at {begin:.0}")?;
+                let Some(tenths) = length_ns.map(|ns| ns / 100_000_000) else { return Ok(()) };
+                write!(f, " and is {}.{} s long", tenths / 10, tenths % 10)
             }
             Self::Truncated { at } => write!(
                 f,

@@ -111,6 +111,20 @@ pub struct CollectedEvents {
     pub fork: bool,
 }
 
+impl CollectedEvents {
+    /// The events that both collect.
+    #[must_use]
+    pub fn both(self, other: Self) -> Self {
+        Self {
+            irq: self.irq && other.irq,
+            idle: self.idle && other.idle,
+            throttling: self.throttling && other.throttling,
+            workqueue: self.workqueue && other.workqueue,
+            fork: self.fork && other.fork,
+        }
+    }
+}
+
 impl fmt::Display for RecordedMachine {
     /// Writes what distinguishes the machine of one recording from that of another, on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,6 +8,7 @@ use wakelat_common::{Class, pending_wait::PrevState};
 use super::{CollectedEvents, Frame, Header, RecordedMachine, RunBefore};
 use crate::{
     aggregate::distribution::Maximum,
+    files::Files,
     report::{
         Coverage, CoverageTerms, LatencyFrom, Mode, Overhead, ProgramTime, Report, Sampling, SwitchInTerms, Threshold,
     },
@@ -169,6 +170,7 @@ fn report(from: LatencyFrom, mode: Mode) -> Report {
         from,
         mode,
         groups: Vec::new(),
+        files: Files::default(),
         coverage: Coverage {
             wakeups: terms(20),
             preemptions: Some(terms(40)),
@@ -179,7 +181,7 @@ fn report(from: LatencyFrom, mode: Mode) -> Report {
             groups_merged: 6,
             group_table_full: 0,
             filtered_is_own: true,
-            missing_end: None,
+            missing_ends: Vec::new(),
             text: None,
         },
         threshold: Some(Threshold { threshold_ns: 14, over: 15 }),

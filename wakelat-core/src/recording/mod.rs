@@ -8,7 +8,7 @@
 //!
 //! About once a second comes a [`Frame::Reading`]: the report of the run until then. It ends a segment. If a file ends
 //! early or is damaged, the reader returns the frames of all whole segments before that place, and the last reading as
-//! [`Frame::End`], with [`Coverage::missing_end`](crate::report::Coverage::missing_end): the figures and their coverage
+//! [`Frame::End`], with [`Coverage::missing_ends`](crate::report::Coverage::missing_ends): the figures and their coverage
 //! belong together, and cover the time until that reading. Frames of a segment are therefore returned only when all of it
 //! has been read. Each segment has the names that its events need.
 
@@ -19,6 +19,8 @@ mod header;
 mod last;
 mod read;
 mod recorded_names;
+mod several;
+mod translate;
 mod window;
 mod write;
 
@@ -28,6 +30,10 @@ mod frame_tests;
 mod layout_tests;
 #[cfg(test)]
 mod name_tests;
+#[cfg(test)]
+mod range_tests;
+#[cfg(test)]
+mod several_tests;
 #[cfg(test)]
 mod tests;
 
@@ -45,8 +51,9 @@ pub use encode::Encoder;
 pub use error::RecordingError;
 pub use header::{CollectedEvents, Header, RecordedMachine, TextKind, TextSource};
 pub use last::{LastPart, LastSegments};
-pub use read::Recording;
+pub use read::{Recording, TimePoint, TimeRange};
 pub use recorded_names::RecordedNames;
+pub use several::{FileError, FrameOrder, Position, Recordings};
 pub use window::{Exclusion, RecordedWindow, WindowOptions};
 pub use write::{FrameSink, Recorder};
 

@@ -1,12 +1,15 @@
 //! Reads recordings.
 
+mod range;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     io::{ErrorKind, Read},
 };
 
+pub use self::range::{TimePoint, TimeRange};
 use super::{
-    FORMAT, Frame, Header, MAGIC, RecordingError,
+    FORMAT, Frame, Header, MAGIC, RecordingError, RunBefore,
     block::{self, BlockHead, HEAD_BYTES},
 };
 use crate::report::Report;
@@ -28,6 +31,14 @@ pub struct Recording<R> {
     ended: bool,
     /// The number of the last event of each CPU before the recording.
     seqs_before: BTreeMap<u32, u32>,
+    /// Events of each CPU before its first one are not lost ones, because they were skipped.
+    seqs_from_first: bool,
+    /// The part that is returned.
+    range: TimeRange,
+    /// The run before that part, until it is returned.
+    start: Option<Box<RunBefore>>,
+    /// The length of the run before the recording: ns.
+    begin_ns: u64,
     /// The report at the end of the last whole segment.
     reading: Option<Box<Report>>,
     /// A missing end is an error.
@@ -50,23 +61,36 @@ impl<R: Read> Recording<R> {
     ///
     /// # Errors
     /// If the input cannot be read, or is not a recording of the format [`FORMAT`].
-    pub fn open(input: R) -> Result<Self, RecordingError> {
+    pub fn open(mut input: R) -> Result<Self, RecordingError> {
+        let mut magic = [0; MAGIC.len()];
+        match input.read_exact(&mut magic) {
+            Ok(()) if magic == MAGIC => Self::open_after_magic(input),
+            Err(error) if error.kind() != ErrorKind::UnexpectedEof => Err(RecordingError::Io(error)),
+            _ => Err(RecordingError::NotARecording),
+        }
+    }
+
+    /// Reads the header of a recording whose first bytes, [`MAGIC`], have been read.
+    ///
+    /// # Errors
+    /// If the input cannot be read, or is not a recording of the format [`FORMAT`].
+    pub fn open_after_magic(input: R) -> Result<Self, RecordingError> {
         let mut recording = Self {
             input,
-            at: 0,
+            at: MAGIC.len() as u64,
             blocks: 0,
             segment: VecDeque::new(),
             current: CurrentBlock::default(),
             ended: false,
             seqs_before: BTreeMap::new(),
+            seqs_from_first: false,
+            range: TimeRange::default(),
+            start: None,
+            begin_ns: 0,
             reading: None,
             is_strict: false,
             header: Box::default(),
         };
-        let no_magic = |error| if is_end(&error) { RecordingError::NotARecording } else { error };
-        if recording.bytes::<8>(0).map_err(no_magic)? != MAGIC {
-            return Err(RecordingError::NotARecording);
-        }
         match u32::from_le_bytes(recording.bytes(0)?) {
             FORMAT => {}
             other => return Err(RecordingError::UnsupportedFormat(other)),
@@ -96,6 +120,9 @@ impl<R: Read> Recording<R> {
     /// If the input cannot be read, continues after [`Frame::End`], or is no recording; if it has no end and no reading,
     /// or is strict.
     pub fn frame(&mut self) -> Result<Option<Frame<'static>>, RecordingError> {
+        if let Some(start) = self.start.take() {
+            return Ok(Some(Frame::Start(start)));
+        }
         loop {
             if self.current.decoded < self.current.frames.len() {
                 return self.decode().map(Some);
@@ -123,11 +150,24 @@ impl<R: Read> Recording<R> {
         };
         *decoded += rest.len() - after.len();
         match &mut frame {
-            Frame::Start(before) => self.seqs_before = std::mem::take(&mut before.last_seqs),
+            Frame::Start(before) => {
+                self.begin_ns = before.report.duration_ns;
+                self.seqs_before = std::mem::take(&mut before.last_seqs);
+            }
             Frame::Event(event) => {
+                if self.seqs_from_first {
+                    self.seqs_before.entry(event.cpu).or_insert(event.seq.wrapping_sub(1));
+                }
                 if let Some(before) = self.seqs_before.get(&event.cpu) {
                     event.to_mut().seq = event.seq.wrapping_sub(*before);
                 }
+            }
+            Frame::Reading(report) if self.range.ends_with(report, self.begin_ns)? => {
+                let end = std::mem::take(report);
+                self.ended = true;
+                self.segment.clear();
+                self.current = CurrentBlock::default();
+                return Ok(Frame::End(end));
             }
             Frame::Reading(report) => self.reading = Some(report.clone()),
             Frame::End(_) => self.end()?,
@@ -162,7 +202,7 @@ impl<R: Read> Recording<R> {
         self.ended = true;
         match (error.missing_end(), self.reading.take()) {
             (Some(missing), Some(mut report)) if !self.is_strict => {
-                report.coverage.missing_end = Some(missing);
+                report.coverage.missing_ends.push(missing);
                 Ok(Frame::End(report))
             }
             _ => Err(error),

@@ -3,6 +3,7 @@
 use super::Frame;
 use crate::{
     aggregate::key::{Names, unnamed_cgroup},
+    files::Files,
     hash::HashMap,
     timeline::event::EventKind,
     wait::{Comm, Namespace},
@@ -15,9 +16,15 @@ pub struct RecordedNames {
     tasks: HashMap<u32, Comm>,
     namespaces: HashMap<u32, Option<Namespace>>,
     functions: HashMap<u64, Option<String>>,
+    files: Files,
 }
 
 impl RecordedNames {
+    /// No names yet, of these recordings.
+    pub fn of(files: Files) -> Self {
+        Self { files, ..Self::default() }
+    }
+
     /// Stores the names in a frame, if it has any.
     pub fn learn(&mut self, frame: &Frame<'_>) {
         match frame {
@@ -50,6 +57,9 @@ impl Names for RecordedNames {
     }
 
     fn comm(&self, tid: u32) -> Option<Comm> {
+        if let Some(idle) = self.files.idle_name(tid) {
+            return Some(idle);
+        }
         self.tasks.get(&tid).copied()
     }
 
@@ -59,5 +69,9 @@ impl Names for RecordedNames {
 
     fn function(&self, address: u64) -> Option<String> {
         self.functions.get(&address).cloned().flatten()
+    }
+
+    fn files(&self) -> Files {
+        self.files.clone()
     }
 }

@@ -150,7 +150,7 @@ fn assert_whole_segments_or_an_error(changed: &[u8], changed_at: usize, whole: &
     assert!(!events.is_empty() && events.len().is_multiple_of(interval), "{changed_at}: {}", events.len());
     let expected = report_of(&events);
     assert_eq!((end.duration_ns, end.coverage.wakeups), (expected.duration_ns, expected.coverage.wakeups));
-    let missing = end.coverage.missing_end.unwrap_or_else(|| panic!("{changed_at}: no note"));
+    let missing = end.coverage.missing_ends.first().unwrap_or_else(|| panic!("{changed_at}: no note"));
     assert!(missing.at <= changed_at as u64, "{changed_at}: {missing:?}");
     read(changed).expect_err("a strict reader refuses it");
     true

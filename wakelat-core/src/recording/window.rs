@@ -109,6 +109,7 @@ impl RecordedWindow {
             None => reading.clone(),
         };
         report.groups = self.groups.report(names, None);
+        report.files = names.files();
         report.from = self.options.from;
         let Self { wakeups, preemptions, .. } = *self;
         let classes = self.options.classes;

@@ -12,6 +12,7 @@ use super::{
     units,
 };
 use crate::{
+    files::own_number,
     report::{LatencyFrom, Report},
     timeline::{Breakdown, component::Component},
 };
@@ -24,7 +25,7 @@ pub struct BreakdownTable {
 
 const WAIT_COLUMNS: [Column<Breakdown>; 5] = [
     Column::time(|breakdown, context, _, style| columns::time(breakdown.ended_wait.wait.at_ns, context, style)),
-    Column::cpu(|breakdown, _, _, _| breakdown.ended_wait.wait.cpu.to_string()),
+    Column::cpu(|breakdown, _, _, _| own_number(breakdown.ended_wait.wait.cpu).to_string()),
     Column {
         title: "task",
         min_width: 10,
@@ -39,6 +40,10 @@ const WAIT_COLUMNS: [Column<Breakdown>; 5] = [
     Column::class(|breakdown, _, _, _| breakdown.ended_wait.wait.class.name().to_owned()),
     Column::latency(|breakdown, _, _, style| units::duration(breakdown.latency_ns, style.unicode)),
 ];
+
+/// The column for the recording.
+const FILE: [Column<Breakdown>; 1] =
+    [Column::file(|breakdown, _, width, style| columns::file(breakdown.ended_wait.wait.cpu, width, style))];
 
 /// The columns to drop if the terminal is too narrow, first to last. Task and latency are always shown.
 const DROP_ORDER: [&str; 3] = ["class", "cpu", "time"];
@@ -124,11 +129,13 @@ impl BreakdownTable {
             .filter(|column| DROP_ORDER[..2].contains(&column.title))
             .map(|column| column.min_width + GAP)
             .sum();
-        let room = style.columns() + GAP - (needs(&WAIT_COLUMNS) - droppable);
+        let file: &'static [Column<Breakdown>] = if style.files.are_several() { &FILE } else { &[] };
+        let room = (style.columns() + GAP).saturating_sub(needs(file) + needs(&WAIT_COLUMNS) - droppable);
         let layouts = layouts(from);
         let fits = |layout: &&'static [Column<Breakdown>]| !style.terminal || needs(layout) <= room;
         let layout = layouts.into_iter().find(fits).unwrap_or(layouts[layouts.len() - 1]);
-        Self { columns: Columns::new(WAIT_COLUMNS.iter().chain(layout), &DROP_ORDER, 0, style.clone()), style }
+        let columns = file.iter().chain(&WAIT_COLUMNS).chain(layout);
+        Self { columns: Columns::new(columns, &DROP_ORDER, 0, style.clone()), style }
     }
 }
 

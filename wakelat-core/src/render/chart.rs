@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     aggregate::distribution::{Bucket, Distribution},
+    files::own_number,
     report::{Group, Report},
 };
 
@@ -227,7 +228,7 @@ fn summary(group: &Group, report: &Report, style: &Style, out: &mut String) {
         TextLine::of(TextStyle::Plain, format!("at {at}")),
         TextLine::of(TextStyle::Plain, format!("by {who}")),
     ];
-    let on = format!("on CPU {}", max.cpu);
+    let on = format!("on CPU {}{}", own_number(max.cpu), labels::in_file(max.tid, style));
     match group.worst.first() {
         Some(worst) if worst.prev_tid == 0 => pieces.push(TextLine::of(TextStyle::Plain, format!("{on} (idle)"))),
         Some(worst) => {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::{
     RenderContext,
     style::{Style, TextStyle},
-    text_line::{TextLine, left, right},
+    text_line::{TextLine, clean, fit, left, right},
 };
 
 /// A column of a table with a line for each `T`.
@@ -33,6 +33,11 @@ impl<T> Column<T> {
     /// A column for the CPU.
     pub const fn cpu(cell: fn(&T, &RenderContext, usize, &Style) -> String) -> Self {
         Self { title: "cpu", min_width: 4, max_width: 4, align_right: true, style: TextStyle::Plain, cell }
+    }
+
+    /// A column for the recording, if there are several.
+    pub const fn file(cell: fn(&T, &RenderContext, usize, &Style) -> String) -> Self {
+        Self { title: "file", min_width: 8, max_width: 24, align_right: false, style: TextStyle::Plain, cell }
     }
 
     /// A column for the latency of a wait.
@@ -115,6 +120,11 @@ pub fn write(line: &TextLine, style: &Style, out: &mut dyn Write) -> io::Result<
     let mut text = String::new();
     line.finish_within(if style.terminal { style.columns() } else { usize::MAX }, style, &mut text);
     out.write_all(text.as_bytes())
+}
+
+/// The name of the recording of a CPU as a cell.
+pub fn file(cpu: u32, width: usize, style: &Style) -> String {
+    fit(&clean(style.files.of_cpu(cpu).unwrap_or_default(), style), width, style)
 }
 
 /// Formats an instant as a cell: as the time of day if timestamps were requested, or else as seconds of

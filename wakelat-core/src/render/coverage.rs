@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::{
     labels, queued_coverage,
     style::{Style, TextStyle},
-    text_line::{TextLine, flow, paragraph},
+    text_line::{TextLine, clean, flow, paragraph},
     units::{counted, duration, exact, share, small_share, thousands},
 };
 use crate::{
@@ -49,7 +49,8 @@ pub fn render(report: &Report, style: &Style, out: &mut String) {
     if let Some(oldest) = coverage.oldest_waiting {
         let who = labels::thread(Some(oldest.comm), oldest.tid, usize::MAX, style);
         let waited = duration(oldest.latency_ns, style.unicode);
-        let pieces = [format!("{who},"), format!("for {waited}")].map(|text| TextLine::of(TextStyle::Plain, text));
+        let who = format!("{who}{},", labels::in_file(oldest.tid, style));
+        let pieces = [who, format!("for {waited}")].map(|text| TextLine::of(TextStyle::Plain, text));
         flow(TextLine::of(TextStyle::Dim, "longest still waiting: "), pieces.into(), " ", style, out);
     }
     threshold(report, style, out);
@@ -198,13 +199,15 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
     let coverage = &report.coverage;
     let mut warn =
         |text: String| paragraph(TextLine::of(TextStyle::Warning, "! "), TextStyle::Warning, &text, style, out);
-    if let Some(MissingEnd { at, is_damaged }) = coverage.missing_end {
-        let found = if is_damaged {
-            "the recording is damaged"
+    for MissingEnd { file, at, is_damaged } in &coverage.missing_ends {
+        let name = report.files.get(*file).filter(|_| report.files.are_several());
+        let what = name.map_or("the recording".to_owned(), |name| format!("`{}`", clean(&name.file, style)));
+        let found = if *is_damaged {
+            format!("{what} is damaged")
         } else {
-            "the recording has no end: `wakelat record` was killed, or the file is incomplete"
+            format!("{what} has no end: `wakelat record` was killed, or the file is incomplete")
         };
-        warn(format!("{found}, at byte {}; nothing after it is in the figures", thousands(at)));
+        warn(format!("{found}, at byte {}; nothing after it is in the figures", thousands(*at)));
     }
     let subjects = [("wakeup", Some(coverage.wakeups)), ("preemption", coverage.preemptions)];
     for (what, terms) in subjects.iter().filter_map(|(what, terms)| Some((what, terms.as_ref()?))) {
@@ -334,7 +337,7 @@ mod tests {
     fn a_recording_without_its_end_is_reported_with_the_place() {
         let shown = |is_damaged| {
             let mut report = report(Vec::new());
-            report.coverage.missing_end = Some(MissingEnd { at: 1_234_567, is_damaged });
+            report.coverage.missing_ends = vec![MissingEnd { file: 0, at: 1_234_567, is_damaged }];
             let mut text = String::new();
             render(&report, &Style { width: 300, ..Style::default() }, &mut text);
             text

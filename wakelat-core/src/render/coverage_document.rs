@@ -5,7 +5,8 @@ use serde::Serialize;
 use super::queued_coverage_document::SwitchInsDocument;
 use crate::{
     aggregate::distribution::Maximum,
-    report::{Coverage, CoverageTerms, MissingEnd},
+    files::own_tid,
+    report::{CoverageTerms, MissingEnd, Report},
 };
 
 /// The coverage of a window.
@@ -39,6 +40,9 @@ pub struct CoverageDocument {
     /// Where the recording ends early that the report comes from, so that the window ends there, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing_end: Option<MissingEndDocument>,
+    /// With several recordings, those that end early; `missing_end` is the first of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing_ends: Vec<MissingEndDocument>,
     /// What the text of a trace lacks that the report comes from.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<TextDocument>,
@@ -59,6 +63,9 @@ struct TextDocument {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct MissingEndDocument {
+    /// Name of the recording, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
     /// Offset of the first data that is missing or damaged, from the start of the file: bytes.
     at_byte: u64,
     /// Whether there is data, but damaged; otherwise the file ends there.
@@ -109,6 +116,9 @@ struct OldestWaitingDocument {
     tid: u32,
     /// Name.
     comm: String,
+    /// Name of the recording, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
 }
 
 /// The counters of the coverage, with their names in documents.
@@ -132,12 +142,19 @@ pub fn terms(terms: &CoverageTerms) -> [(&'static str, u64); 14] {
 }
 
 impl CoverageDocument {
-    /// The document of a coverage.
-    pub fn new(coverage: &Coverage) -> Self {
+    /// The document of the coverage of a report.
+    pub fn new(report: &Report) -> Self {
+        let (coverage, files) = (&report.coverage, &report.files);
         let oldest = |max: Maximum| OldestWaitingDocument {
             latency_ns: max.latency_ns,
-            tid: max.tid,
+            tid: own_tid(max.tid),
             comm: max.comm.to_string(),
+            file: files.of_tid(max.tid).map(str::to_owned),
+        };
+        let missing = |missing: &MissingEnd| MissingEndDocument {
+            file: files.get(missing.file).filter(|_| files.are_several()).map(|name| name.file.clone()),
+            at_byte: missing.at,
+            damaged: missing.is_damaged,
         };
         Self {
             wakeups: TermsDocument::new(&coverage.wakeups),
@@ -149,9 +166,12 @@ impl CoverageDocument {
             groups_merged: coverage.groups_merged,
             group_table_full: coverage.group_table_full,
             filtered_is_own: coverage.filtered_is_own,
-            missing_end: coverage
-                .missing_end
-                .map(|MissingEnd { at, is_damaged }| MissingEndDocument { at_byte: at, damaged: is_damaged }),
+            missing_end: coverage.missing_ends.first().map(missing),
+            missing_ends: if files.are_several() {
+                coverage.missing_ends.iter().map(missing).collect()
+            } else {
+                Vec::new()
+            },
             text: coverage
                 .text
                 .as_ref()

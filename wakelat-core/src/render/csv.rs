@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     aggregate::distribution::Distribution,
+    files::{own_number, own_tid},
     report::{CoverageTerms, Group, Report, Sampling, SwitchInTerms},
     timeline::{Breakdown, component::Component, timehist::SchedLine as Event},
     wait::Wait,
@@ -22,16 +23,26 @@ use crate::{
 pub struct CsvReports {
     keys: Vec<&'static str>,
     view: ReportView,
+    has_file: bool,
 }
 
 /// Renders waits as rows.
-pub struct CsvWaits;
+pub struct CsvWaits {
+    /// Whether there is a column for the recording.
+    pub has_file: bool,
+}
 
 /// Renders waits and the components of their latencies as rows.
-pub struct CsvBreakdowns;
+pub struct CsvBreakdowns {
+    /// Whether there is a column for the recording.
+    pub has_file: bool,
+}
 
 /// Renders scheduling events as rows.
-pub struct CsvEvents;
+pub struct CsvEvents {
+    /// Whether there is a column for the recording.
+    pub has_file: bool,
+}
 
 /// The columns of a wait.
 pub const WAIT_COLUMNS: [&str; 19] = [
@@ -88,15 +99,21 @@ pub const EVENT_COLUMNS: [&str; 27] = [
 ];
 
 /// The columns of a wait and the components of its latency.
-pub fn breakdown_columns() -> Vec<String> {
+pub fn breakdown_columns(has_file: bool) -> Vec<String> {
     let components = Component::ALL.map(|component| format!("{}_ns", component.name()));
-    WAIT_COLUMNS.into_iter().map(str::to_owned).chain(components).collect()
+    with_file(&WAIT_COLUMNS, has_file).map(str::to_owned).chain(components).collect()
+}
+
+/// These columns, and that for the recording, if there is one.
+fn with_file(columns: &[&'static str], has_file: bool) -> impl Iterator<Item = &'static str> {
+    columns.iter().copied().chain(has_file.then_some("file"))
 }
 
 impl CsvReports {
     /// Creates a renderer for the groups that `view` shows, with a column for each of `keys`.
-    pub fn new(keys: &[&'static str], view: ReportView) -> Self {
-        Self { keys: keys.to_vec(), view }
+    /// `has_file`: with a column for the recording of the longest wait.
+    pub fn new(keys: &[&'static str], view: ReportView, has_file: bool) -> Self {
+        Self { keys: keys.to_vec(), view, has_file }
     }
 
     /// The names of all columns.
@@ -124,6 +141,7 @@ impl CsvReports {
             queued_coverage_document::terms(&SwitchInTerms::default()).map(|(name, _)| format!("switch_ins_{name}")),
         );
         columns.push("missing_end_at_byte".to_owned());
+        columns.extend(self.has_file.then(|| "max_file".to_owned()));
         columns
     }
 
@@ -151,9 +169,9 @@ impl CsvReports {
         let max = distribution.and_then(Distribution::max);
         cells.push(optional(max.map(|max| max.latency_ns)));
         cells.push(optional(max.map(|max| timestamps::unix_ns(max.at_ns, report.unix_offset_ns))));
-        cells.push(optional(max.map(|max| u64::from(max.tid))));
+        cells.push(optional(max.map(|max| u64::from(own_tid(max.tid)))));
         cells.push(max.map(|max| max.comm.to_string()).unwrap_or_default());
-        cells.push(optional(max.map(|max| u64::from(max.cpu))));
+        cells.push(optional(max.map(|max| u64::from(own_number(max.cpu)))));
         cells.push(optional(report.threshold.as_ref().map(|threshold| threshold.threshold_ns)));
         cells.push(optional(report.threshold.as_ref().map(|threshold| threshold.over)));
         cells.extend(terms(&coverage.wakeups).map(|(_, value)| value.to_string()));
@@ -184,7 +202,9 @@ impl CsvReports {
         let has_switch_ins = coverage.switch_ins.is_some();
         let values = queued_coverage_document::terms(&coverage.switch_ins.unwrap_or_default());
         cells.extend(values.map(|(_, value)| optional(value.filter(|_| has_switch_ins))));
-        cells.push(optional(coverage.missing_end.map(|missing| missing.at)));
+        cells.push(optional(coverage.missing_ends.first().map(|missing| missing.at)));
+        let max_file = max.and_then(|max| report.files.of_tid(max.tid)).unwrap_or_default();
+        cells.extend(self.has_file.then(|| max_file.to_owned()));
         cells
     }
 }
@@ -208,7 +228,7 @@ impl ReportRenderer for CsvReports {
 
 impl WaitRenderer for CsvWaits {
     fn head(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        rows(out, |writer| writer.write_record(WAIT_COLUMNS))
+        rows(out, |writer| writer.write_record(with_file(&WAIT_COLUMNS, self.has_file)))
     }
 
     fn wait(&mut self, wait: &Wait, context: &RenderContext, out: &mut dyn Write) -> io::Result<()> {
@@ -223,7 +243,7 @@ impl WaitRenderer for CsvWaits {
 
 impl BreakdownRenderer for CsvBreakdowns {
     fn head(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        rows(out, |writer| writer.write_record(breakdown_columns()))
+        rows(out, |writer| writer.write_record(breakdown_columns(self.has_file)))
     }
 
     fn breakdown(&mut self, breakdown: &Breakdown, context: &RenderContext, out: &mut dyn Write) -> io::Result<()> {
@@ -239,7 +259,7 @@ impl BreakdownRenderer for CsvBreakdowns {
 
 impl EventRenderer for CsvEvents {
     fn head(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        rows(out, |writer| writer.write_record(EVENT_COLUMNS))
+        rows(out, |writer| writer.write_record(with_file(&EVENT_COLUMNS, self.has_file)))
     }
 
     fn event(&mut self, event: &Event, context: &RenderContext, out: &mut dyn Write) -> io::Result<()> {

@@ -89,11 +89,11 @@ fn the_example_of_an_event_is_what_is_written() {
 fn every_column_is_documented_in_its_order() {
     let page = section("CSV");
     let line = |columns: String| format!("\n```csv\n{columns}\n```\n");
-    let of_groups = csv::CsvReports::new(&["comm", "cpu"], ReportView::Chart).columns().join(",");
+    let of_groups = csv::CsvReports::new(&["comm", "cpu"], ReportView::Chart, false).columns().join(",");
     assert!(page.contains(&line(of_groups.clone())), "{of_groups}");
     let of_waits = csv::WAIT_COLUMNS.join(",");
     assert!(page.contains(&line(of_waits.clone())), "{of_waits}");
-    let of_breakdowns = csv::breakdown_columns().join(",");
+    let of_breakdowns = csv::breakdown_columns(false).join(",");
     assert!(page.contains(&line(of_breakdowns.clone())), "{of_breakdowns}");
     let of_events = csv::EVENT_COLUMNS.join(",");
     assert!(page.contains(&line(of_events.clone())), "{of_events}");

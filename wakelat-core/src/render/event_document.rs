@@ -7,6 +7,7 @@ use wakelat_common::pending_wait::PrevState;
 
 use super::{RenderContext, timestamps};
 use crate::{
+    files::{own_cgroup, own_number, own_tid},
     timeline::{
         event::{MigrationEvent, WakeupEvent},
         timehist::{SchedLine as Event, Slice},
@@ -89,6 +90,9 @@ pub struct EventFields {
     switched_in_tid: Option<u32>,
     /// For `lost`: number of lost events.
     events: Option<u32>,
+    /// Name of the recording, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
 }
 
 /// What happened.
@@ -138,7 +142,8 @@ impl EventFields {
         let common = Self {
             at_ns,
             at_unix_ns: timestamps::unix_ns(at_ns, context.unix_offset_ns),
-            cpu: event.cpu(),
+            cpu: own_number(event.cpu()),
+            file: context.names.files().of_cpu(event.cpu()).map(str::to_owned),
             ..Self::default()
         };
         match event {
@@ -146,9 +151,12 @@ impl EventFields {
             Event::Migration(migration) => common.migration(migration),
             Event::Wakeup(wakeup) => common.wakeup(wakeup, context),
             Event::Lost { events, .. } => Self { event: EventName::Lost, events: Some(*events), ..common },
-            Event::Unseen { expected, switched_out, .. } => {
-                Self { event: EventName::Unseen, tid: Some(*switched_out), switched_in_tid: Some(*expected), ..common }
-            }
+            Event::Unseen { expected, switched_out, .. } => Self {
+                event: EventName::Unseen,
+                tid: Some(own_tid(*switched_out)),
+                switched_in_tid: Some(own_tid(*expected)),
+                ..common
+            },
         }
     }
 
@@ -156,10 +164,10 @@ impl EventFields {
         let waker_tid = slice.wait.and_then(|wait| wait.waker_tid);
         Self {
             event: EventName::Switch,
-            tid: Some(slice.task.tid),
-            pid: Some(slice.task.pid),
+            tid: Some(own_tid(slice.task.tid)),
+            pid: Some(own_tid(slice.task.pid)),
             comm: Some(slice.task.comm.to_string()),
-            cgroup_id: slice.task.cgroup_id,
+            cgroup_id: slice.task.cgroup_id.map(own_cgroup),
             prio: Some(slice.task.prio),
             policy: Some(slice.task.policy),
             policy_name: Some(policy_name(slice.task.policy)),
@@ -173,9 +181,9 @@ impl EventFields {
                 PrevState::Sleeping => PrevStateName::Sleeping,
                 PrevState::Dead => PrevStateName::Dead,
             }),
-            next_tid: Some(slice.next.tid),
+            next_tid: Some(own_tid(slice.next.tid)),
             next_comm: Some(slice.next.comm.to_string()),
-            waker_tid,
+            waker_tid: waker_tid.map(own_tid),
             waker_comm: name(waker_tid, context),
             ..self
         }
@@ -184,10 +192,10 @@ impl EventFields {
     fn migration(self, migration: &MigrationEvent) -> Self {
         Self {
             event: EventName::Migration,
-            tid: Some(migration.tid),
+            tid: Some(own_tid(migration.tid)),
             comm: Some(migration.comm.to_string()),
-            from_cpu: Some(migration.from_cpu),
-            to_cpu: Some(migration.to_cpu),
+            from_cpu: Some(own_number(migration.from_cpu)),
+            to_cpu: Some(own_number(migration.to_cpu)),
             waits: Some(migration.waiting),
             ..self
         }
@@ -196,9 +204,9 @@ impl EventFields {
     fn wakeup(self, wakeup: &WakeupEvent, context: &RenderContext) -> Self {
         Self {
             event: if wakeup.new { EventName::New } else { EventName::Wakeup },
-            tid: Some(wakeup.tid),
+            tid: Some(own_tid(wakeup.tid)),
             comm: Some(wakeup.comm.to_string()),
-            waker_tid: Some(wakeup.waker_tid),
+            waker_tid: Some(own_tid(wakeup.waker_tid)),
             waker_comm: name(Some(wakeup.waker_tid), context),
             running: Some(wakeup.running),
             ..self

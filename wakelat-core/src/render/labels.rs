@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     aggregate::{distribution::Distribution, estimate::ConfidenceInterval, percentile_rank::Percentile},
+    files::own_tid,
     report::{Group, GroupClass, KeyPart, KeyValue, LatencyFrom, Report},
     wait::Comm,
 };
@@ -48,7 +49,7 @@ pub fn key(key: &[KeyPart], style: &Style) -> Option<String> {
             ("comm", Some((comm, tid))) => Some(format!("{comm}/{tid}")),
             ("pid", None) if leader.is_some() => leader.as_ref().map(|(comm, pid)| format!("{comm}, pid {pid}")),
             ("comm", None) if leader.is_some() => None,
-            ("comm" | "cgroup", _) => Some(part.value.to_string()),
+            ("comm" | "cgroup" | "file" | "host", _) => Some(part.value.to_string()),
             ("container", _) if part.value.to_string() == "(none)" => Some("no container".to_owned()),
             ("cpu", _) => Some(format!("CPU {}", part.value)),
             ("waker_comm", _) => None,
@@ -78,8 +79,8 @@ pub fn thread(comm: Option<Comm>, tid: u32, columns: usize, style: &Style) -> St
     if tid == 0 {
         return "idle".to_owned();
     }
-    let Some(comm) = comm else { return tid.to_string() };
-    let id = format!("/{tid}");
+    let Some(comm) = comm else { return own_tid(tid).to_string() };
+    let id = format!("/{}", own_tid(tid));
     let name = fit(&clean(&comm.to_string(), style), columns.saturating_sub(id.len()), style);
     format!("{name}{id}")
 }
@@ -105,10 +106,16 @@ pub fn percentile(distribution: &Distribution, percentile: Percentile, style: &S
 pub fn task(comm: Comm, tid: u32, pid: u32, width: usize, style: &Style) -> String {
     /// Minimum width of the name that has to be left beside both IDs, in columns.
     const NAME: usize = 4;
+    let (tid, pid) = (own_tid(tid), own_tid(pid));
     let both = format!("[{tid}/{pid}]");
     let ids = if tid == pid || pid == 0 || both.len() + NAME > width { format!("[{tid}]") } else { both };
     let name = fit(&clean(&comm.to_string(), style), width.saturating_sub(ids.len()), style);
     format!("{name}{ids}")
+}
+
+/// The recording of a task, if there are several: ` in web-1.wakelat`. Otherwise empty.
+pub fn in_file(tid: u32, style: &Style) -> String {
+    style.files.of_tid(tid).map_or_else(String::new, |file| format!(" in {}", clean(file, style)))
 }
 
 /// Whether the groups of a report have more than one class.

@@ -175,7 +175,7 @@ impl OutputFormat {
             (Self::Human, ReportView::Chart) => Box::new(chart::Chart { style }),
             (Self::Human, ReportView::Table { sort, limit }) => Box::new(top_table::Table { style, sort, limit }),
             (Self::Json, view) => Box::new(json::JsonReports { view }),
-            (Self::Csv, view) => Box::new(csv::CsvReports::new(keys, view)),
+            (Self::Csv, view) => Box::new(csv::CsvReports::new(keys, view, style.files.are_several())),
         }
     }
 
@@ -184,7 +184,7 @@ impl OutputFormat {
         match self {
             Self::Human => Box::new(trace_table::TraceTable::new(style)),
             Self::Json => Box::new(json::JsonLines),
-            Self::Csv => Box::new(csv::CsvWaits),
+            Self::Csv => Box::new(csv::CsvWaits { has_file: style.files.are_several() }),
         }
     }
 
@@ -194,7 +194,7 @@ impl OutputFormat {
         match self {
             Self::Human => Box::new(breakdown_table::BreakdownTable::new(from, style)),
             Self::Json => Box::new(json::JsonLines),
-            Self::Csv => Box::new(csv::CsvBreakdowns),
+            Self::Csv => Box::new(csv::CsvBreakdowns { has_file: style.files.are_several() }),
         }
     }
 
@@ -204,7 +204,7 @@ impl OutputFormat {
         match self {
             Self::Human => Box::new(timehist_table::SliceTable::new(map, style)),
             Self::Json => Box::new(json::JsonLines),
-            Self::Csv => Box::new(csv::CsvEvents),
+            Self::Csv => Box::new(csv::CsvEvents { has_file: style.files.are_several() }),
         }
     }
 }

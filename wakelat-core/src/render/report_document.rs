@@ -10,9 +10,12 @@ use crate::{
     aggregate::{
         distribution::{Bucket, Maximum},
         estimate::ConfidenceInterval,
+        key::Names,
         percentile_rank::Percentile,
     },
+    files::{FileName, Files, own_number, own_tid},
     report::{Group, KeyPart, Mode, Overhead, Report, Sampling},
+    wait::Comm,
 };
 
 /// `wakelat.report/1`.
@@ -46,6 +49,9 @@ pub struct ReportDocument<'a> {
     /// What became of every wait. The terms from `seen` to `still_waiting` are about wakeups: classes `wakeup` and
     /// `new`.
     coverage: CoverageDocument,
+    /// The recordings of the report, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<FileDocument<'a>>,
     /// Result of `--threshold`; `null` without it.
     threshold: Option<ThresholdDocument>,
     /// Cost of measuring in this window; `null` if it was not measured.
@@ -134,6 +140,43 @@ struct MaximumDocument {
     comm: String,
     /// CPU on which the wait ended.
     cpu: u32,
+    /// Name of the recording, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+}
+
+/// A recording of several that a report is made of.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FileDocument<'a> {
+    /// Its name, as given.
+    file: &'a str,
+    /// Host name of the machine.
+    host: &'a str,
+}
+
+impl<'a> FileDocument<'a> {
+    /// All of them, if there are several.
+    pub fn of_all(files: &'a Files) -> Vec<Self> {
+        let all = files.iter().filter(|_| files.are_several());
+        all.map(|FileName { file, host }| Self { file, host }).collect()
+    }
+}
+
+/// The names that belong to the longest waits of a group.
+struct GroupNames<'a> {
+    group: &'a Group,
+    files: &'a Files,
+}
+
+impl Names for GroupNames<'_> {
+    fn comm(&self, tid: u32) -> Option<Comm> {
+        self.group.wakers.get(&tid).copied()
+    }
+
+    fn files(&self) -> Files {
+        self.files.clone()
+    }
 }
 
 #[derive(Serialize)]
@@ -264,7 +307,8 @@ impl<'a> ReportDocument<'a> {
             mode: mode_name(report.mode),
             groups: groups.iter().map(|group| GroupDocument::new(group, report)).collect(),
             groups_left_out: (report.groups.len() - groups.len()) as u64,
-            coverage: CoverageDocument::new(&report.coverage),
+            coverage: CoverageDocument::new(report),
+            files: FileDocument::of_all(&report.files),
             threshold: report
                 .threshold
                 .as_ref()
@@ -279,8 +323,14 @@ impl<'a> GroupDocument<'a> {
     fn new(group: &'a Group, report: &Report) -> Self {
         let distribution = &group.distribution;
         let max = distribution.max();
-        let by = |max: Maximum| MaximumDocument { tid: max.tid, comm: max.comm.to_string(), cpu: max.cpu };
-        let context = RenderContext { unix_offset_ns: report.unix_offset_ns, names: &group.wakers };
+        let by = |max: Maximum| MaximumDocument {
+            tid: own_tid(max.tid),
+            comm: max.comm.to_string(),
+            cpu: own_number(max.cpu),
+            file: report.files.of_tid(max.tid).map(str::to_owned),
+        };
+        let names = GroupNames { group, files: &report.files };
+        let context = RenderContext { unix_offset_ns: report.unix_offset_ns, names: &names };
         let bucket =
             |bucket: Bucket| BucketDocument { from_ns: bucket.from_ns, to_ns: bucket.to_ns, count: bucket.count };
         Self {

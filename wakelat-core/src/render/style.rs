@@ -4,6 +4,7 @@ use anstyle::{AnsiColor, Style as Ansi};
 use jiff::tz::TimeZone;
 
 use super::timestamps;
+use crate::files::Files;
 
 /// Minimum width, in columns; narrower terminals get lines of this width, because less is not useful.
 pub const MIN_WIDTH: usize = 40;
@@ -29,6 +30,8 @@ pub struct Style {
     pub cursor: bool,
     /// The time zone of every time of day.
     pub zone: TimeZone,
+    /// The recordings that are shown.
+    pub files: Files,
 }
 
 impl Default for Style {
@@ -42,6 +45,7 @@ impl Default for Style {
             terminal: false,
             cursor: false,
             zone: TimeZone::UTC,
+            files: Files::default(),
         }
     }
 }
@@ -93,6 +97,7 @@ impl Style {
             terminal,
             cursor,
             zone,
+            files: Files::default(),
         }
     }
 

@@ -6,6 +6,7 @@ use wakelat_common::Class;
 
 use crate::{
     aggregate::distribution::{Distribution, Maximum},
+    files::Files,
     report::{Coverage, CoverageTerms, Group, GroupClass, KeyPart, KeyValue, LatencyFrom, Mode, Report},
     wait::{Comm, Wait},
 };
@@ -59,6 +60,7 @@ pub fn report(groups: Vec<Group>) -> Report {
         from: LatencyFrom::Wakeup,
         mode: Mode::Samples,
         groups,
+        files: Files::default(),
         coverage: Coverage {
             wakeups: CoverageTerms { seen: measured + 50, measured, already_running: 50, ..CoverageTerms::default() },
             missed: Some(0),

@@ -11,6 +11,7 @@ use super::{
     units,
 };
 use crate::{
+    files::own_number,
     report::Report,
     timeline::timehist::{SchedLine as Event, Slice},
 };
@@ -26,8 +27,11 @@ pub struct SliceTable {
 /// The time and the CPU, in front of every line.
 const PREFIX_COLUMNS: [Column<Event>; 2] = [
     Column::time(|event, context, _, style| columns::time(event.at_ns(), context, style)),
-    Column::cpu(|event, _, _, _| event.cpu().to_string()),
+    Column::cpu(|event, _, _, _| own_number(event.cpu()).to_string()),
 ];
+
+/// The column for the recording, in front of them.
+const FILE: [Column<Event>; 1] = [Column::file(|event, _, width, style| columns::file(event.cpu(), width, style))];
 
 const COLUMNS: [Column<Slice>; 6] = [
     Column { title: "task", min_width: 13, max_width: 33, align_right: false, style: TextStyle::Plain, cell: task },
@@ -76,7 +80,8 @@ impl SliceTable {
     /// Creates a table. Each of the CPUs in `map` has a column, as far as they fit beside task, latency and
     /// run time.
     pub fn new(map: &[u32], style: Style) -> Self {
-        let prefix = Columns::new(&PREFIX_COLUMNS, &["cpu"], MIN_WIDTH + GAP, style.clone());
+        let file = if style.files.are_several() { &FILE[..] } else { &[] };
+        let prefix = Columns::new(file.iter().chain(&PREFIX_COLUMNS), &["cpu"], MIN_WIDTH + GAP, style.clone());
         let prefix_width = prefix.titles().width() + GAP;
         let most =
             if style.terminal { style.columns().saturating_sub(prefix_width + GAP + MIN_WIDTH) } else { usize::MAX };
@@ -110,7 +115,13 @@ impl EventRenderer for SliceTable {
             Event::Migration(migration) => {
                 let who = labels::thread(Some(migration.comm), migration.tid, usize::MAX, style);
                 let waits = if migration.waiting { ", while waiting" } else { "" };
-                ('m', TextLine::of(TextStyle::Dim, format!("{who} migrates to CPU {}{waits}", migration.to_cpu)))
+                (
+                    'm',
+                    TextLine::of(
+                        TextStyle::Dim,
+                        format!("{who} migrates to CPU {}{waits}", own_number(migration.to_cpu)),
+                    ),
+                )
             }
             Event::Wakeup(wakeup) => {
                 let who = labels::thread(Some(wakeup.comm), wakeup.tid, usize::MAX, style);

@@ -9,7 +9,7 @@ use super::{
     style::{Style, TextStyle},
     units,
 };
-use crate::{report::Report, wait::Wait};
+use crate::{files::own_number, report::Report, wait::Wait};
 
 /// A table of waits.
 pub struct TraceTable {
@@ -19,7 +19,7 @@ pub struct TraceTable {
 
 const COLUMNS: [Column<Wait>; 8] = [
     Column::time(|wait, context, _, style| columns::time(wait.at_ns, context, style)),
-    Column::cpu(|w, _, _, _| w.cpu.to_string()),
+    Column::cpu(|w, _, _, _| own_number(w.cpu).to_string()),
     Column {
         title: "task",
         min_width: 13,
@@ -42,6 +42,9 @@ const COLUMNS: [Column<Wait>; 8] = [
     Column { title: "prev", min_width: 14, max_width: 23, align_right: false, style: TextStyle::Plain, cell: prev },
 ];
 
+/// The column for the recording.
+const FILE: [Column<Wait>; 1] = [Column::file(|wait, _, width, style| columns::file(wait.cpu, width, style))];
+
 /// The columns to drop if the terminal is too narrow, first to last. Time, task and latency are always
 /// shown.
 const DROP_ORDER: [&str; 5] = ["delivery", "prev", "waker", "class", "cpu"];
@@ -49,7 +52,8 @@ const DROP_ORDER: [&str; 5] = ["delivery", "prev", "waker", "class", "cpu"];
 impl TraceTable {
     /// Creates a table with the columns that fit the terminal.
     pub fn new(style: Style) -> Self {
-        Self { columns: Columns::new(&COLUMNS, &DROP_ORDER, 0, style.clone()), style }
+        let file = if style.files.are_several() { &FILE[..] } else { &[] };
+        Self { columns: Columns::new(file.iter().chain(&COLUMNS), &DROP_ORDER, 0, style.clone()), style }
     }
 }
 

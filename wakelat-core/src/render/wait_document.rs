@@ -4,6 +4,7 @@ use serde::{Serialize, Serializer};
 
 use super::{RenderContext, timestamps};
 use crate::{
+    files::{own_cgroup, own_number, own_tid},
     timeline::{Breakdown, component::Component},
     wait::{Wait, policy_name},
 };
@@ -69,6 +70,9 @@ pub struct WaitFields {
     prev_comm: String,
     /// Kernel priority of that thread.
     prev_prio: i32,
+    /// Name of the recording, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
 }
 
 /// The time in each component of a wait, in the order of [`Component::ALL`]: ns.
@@ -107,20 +111,21 @@ impl WaitFields {
             class: wait.class.name(),
             latency_ns: wait.latency_ns,
             delivery_ns: wait.delivery_ns,
-            tid: wait.tid,
-            pid: wait.pid,
+            tid: own_tid(wait.tid),
+            pid: own_tid(wait.pid),
             comm: wait.comm.to_string(),
-            cgroup_id: wait.cgroup_id,
+            cgroup_id: wait.cgroup_id.map(own_cgroup),
             prio: wait.prio,
             policy: wait.policy,
             policy_name: policy_name(wait.policy),
-            cpu: wait.cpu,
-            prev_cpu: wait.prev_cpu,
-            waker_tid: wait.waker_tid,
+            cpu: own_number(wait.cpu),
+            prev_cpu: wait.prev_cpu.map(own_number),
+            waker_tid: wait.waker_tid.map(own_tid),
             waker_comm: wait.waker_tid.and_then(|tid| context.names.comm(tid)).map(|comm| comm.to_string()),
-            prev_tid: wait.prev_tid,
+            prev_tid: own_tid(wait.prev_tid),
             prev_comm: wait.prev_comm.to_string(),
             prev_prio: wait.prev_prio,
+            file: context.names.files().of_cpu(wait.cpu).map(str::to_owned),
         }
     }
 }

@@ -29,9 +29,9 @@ pub struct Coverage {
     pub group_table_full: u64,
     /// The only filter is the one that excludes wakelat's own threads, so that all filtered waits are theirs.
     pub filtered_is_own: bool,
-    /// The recording that the report comes from has no end. Not part of a recording.
+    /// The recordings that the report comes from and that have no end. Not part of a recording.
     #[serde(skip)]
-    pub missing_end: Option<MissingEnd>,
+    pub missing_ends: Vec<MissingEnd>,
     /// The waits come from the text of another tool's trace. Not part of a recording.
     #[serde(skip)]
     pub text: Option<TextCoverage>,
@@ -64,6 +64,8 @@ impl TextCoverage {
 /// Where a recording ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingEnd {
+    /// The number of the recording.
+    pub file: u32,
     /// Offset of the first data that is missing or damaged, from the start of the file: bytes.
     pub at: u64,
     /// There is data, but it is damaged.

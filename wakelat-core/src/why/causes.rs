@@ -44,11 +44,11 @@ pub enum CauseName {
 }
 
 impl Cause {
-    /// The cause to which a culprit belongs. Tasks of the process `own_pid` are wakelat itself.
-    fn of(culprit: &Culprit, own_pid: Option<u32>) -> Self {
+    /// The cause to which a culprit belongs. Tasks of the processes `own_pids` are wakelat itself.
+    fn of(culprit: &Culprit, own_pids: &[u32]) -> Self {
         let name = match culprit.actor {
             Actor::Task(_) if culprit.component == Component::RtThrottled => CauseName::Unnamed,
-            Actor::Task(task) if own_pid == Some(task.pid) => CauseName::Wakelat,
+            Actor::Task(task) if own_pids.contains(&task.pid) => CauseName::Wakelat,
             Actor::Task(task) => CauseName::Task(task.comm),
             Actor::Interrupt(source) => CauseName::Interrupt(source),
             Actor::Cgroup(id) => CauseName::Cgroup(id),
@@ -73,7 +73,7 @@ pub struct Causes {
     victims: SpaceSaving<Comm, TimeSum>,
     pairs: SpaceSaving<(Comm, Cause), TimeSum>,
     limits: [usize; 3],
-    own_pid: Option<u32>,
+    own_pids: Vec<u32>,
 }
 
 impl Default for Causes {
@@ -83,9 +83,9 @@ impl Default for Causes {
 }
 
 impl Causes {
-    /// No causes yet. Tasks of the process `own_pid` are wakelat itself.
-    pub fn new(own_pid: Option<u32>) -> Self {
-        Self { own_pid, ..Self::default() }
+    /// No causes yet. Tasks of the processes `own_pids` are wakelat itself.
+    pub fn new(own_pids: Vec<u32>) -> Self {
+        Self { own_pids, ..Self::default() }
     }
 
     /// Tables for at most this many causes, names of tasks that wait, and pairs of both.
@@ -95,7 +95,7 @@ impl Causes {
             victims: SpaceSaving::default(),
             pairs: SpaceSaving::default(),
             limits,
-            own_pid: None,
+            own_pids: Vec::new(),
         }
     }
 
@@ -103,7 +103,7 @@ impl Causes {
     pub fn add(&mut self, breakdown: &Breakdown) {
         let comm = breakdown.waiter.comm;
         self.victims.entry(comm, TimeSum::default).add(breakdown.latency_ns);
-        for (cause, _, ns) in sum_by(breakdown, |culprit| Some(Cause::of(culprit, self.own_pid))) {
+        for (cause, _, ns) in sum_by(breakdown, |culprit| Some(Cause::of(culprit, &self.own_pids))) {
             self.all.entry(cause, TimeSum::default).add(ns);
             self.pairs.entry((comm, cause), TimeSum::default).add(ns);
         }
@@ -207,7 +207,7 @@ mod tests {
             }
             prop_assert_eq!(causes.evicted(), Evicted::default());
             for (cause, sum) in causes.ranking() {
-                let tasks = sums.culprits().into_iter().filter(|one| Cause::of(&one.culprit, None) == cause);
+                let tasks = sums.culprits().into_iter().filter(|one| Cause::of(&one.culprit, &[]) == cause);
                 prop_assert_eq!(tasks.map(|one| one.sum.ns).sum::<u128>(), sum.ns);
                 // The longest time of a single task may be shorter than that of its name.
                 prop_assert!(sum.ns <= u128::from(sum.max_ns) * u128::from(sum.waits));

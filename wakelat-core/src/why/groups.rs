@@ -276,7 +276,7 @@ mod tests {
             worst: 3,
             not_collected: Vec::new(),
             stacks: Vec::new(),
-            own_pid: None,
+            own_pids: Vec::new(),
         };
         GroupBreakdowns { limits, ..GroupBreakdowns::new(&options) }
     }

@@ -2,6 +2,7 @@
 
 use crate::{
     aggregate::key::{Names, unnamed_cgroup},
+    files::Files,
     hash::HashMap,
     timeline::{
         event::{Event, EventKind, TaskInfo, WorkItemEvent},
@@ -20,9 +21,15 @@ pub struct NameCache {
     functions: HashMap<u64, Option<String>>,
     /// Namespaces of the tasks of the longest waits.
     namespaces: HashMap<u32, Option<Namespace>>,
+    files: Files,
 }
 
 impl NameCache {
+    /// No names yet, of these recordings.
+    pub fn of(files: Files) -> Self {
+        Self { files, ..Self::default() }
+    }
+
     /// Saves the names that belong to an event.
     pub fn learn(&mut self, event: &Event, names: &dyn Names) {
         if let EventKind::WorkItem(WorkItemEvent { function: Some(address), .. }) = &event.kind {
@@ -71,6 +78,9 @@ impl Names for NameCache {
     }
 
     fn comm(&self, tid: u32) -> Option<Comm> {
+        if let Some(idle) = self.files.idle_name(tid) {
+            return Some(idle);
+        }
         self.task(tid).map(|task| task.comm).or_else(|| self.wakers.get(&tid).copied())
     }
 
@@ -80,5 +90,9 @@ impl Names for NameCache {
 
     fn function(&self, address: u64) -> Option<String> {
         self.functions.get(&address).cloned().flatten()
+    }
+
+    fn files(&self) -> Files {
+        self.files.clone()
     }
 }

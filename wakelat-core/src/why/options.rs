@@ -19,6 +19,6 @@ pub struct SummaryOptions {
     pub not_collected: Vec<&'static str>,
     /// The tasks whose stacks are taken.
     pub stacks: Vec<Role>,
-    /// The PID of wakelat itself, if the events are live.
-    pub own_pid: Option<u32>,
+    /// The PIDs of wakelat itself, which measured.
+    pub own_pids: Vec<u32>,
 }

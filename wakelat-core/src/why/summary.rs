@@ -21,6 +21,7 @@ use super::{
 use crate::aggregate::space_saving::Evicted;
 use crate::{
     aggregate::key::Names,
+    files::Files,
     hash::HashSet,
     report::LatencyFrom,
     timeline::{
@@ -115,8 +116,10 @@ pub struct Summary {
     pub wakers: BTreeMap<u32, Comm>,
     /// The tasks that were created.
     pub forks: ForkCounts,
-    /// The PID of wakelat itself, if the waits are of this machine.
-    pub own_pid: Option<u32>,
+    /// The PIDs of wakelat itself, which measured.
+    pub own_pids: Vec<u32>,
+    /// The recordings that the waits are of.
+    pub files: Files,
 }
 
 /// Maximum number of interferers, of preemption pairs and of wakeup pairs in a summary.
@@ -131,7 +134,7 @@ impl SummaryBuilder {
         let (timeline, wakeup_pairs) = (Timeline::new(options.from), WakeupPairs::new(&options.by));
         let (groups, stacks) = (GroupBreakdowns::new(&options), PendingStacks::new(options.from));
         Self {
-            causes: Causes::new(options.own_pid),
+            causes: Causes::new(options.own_pids.clone()),
             options,
             timeline,
             before: EventCounts::default(),
@@ -257,7 +260,8 @@ impl SummaryBuilder {
             namespaces: BTreeMap::new(),
             wakers: BTreeMap::new(),
             forks: self.fork_bursts.forks(MAX_FORK_PARENTS),
-            own_pid: self.options.own_pid,
+            own_pids: self.options.own_pids.clone(),
+            files: names.files(),
         };
         let all = summary.all();
         summary.findings = findings(&self.causes, &all, duration_ns);

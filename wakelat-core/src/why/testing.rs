@@ -292,7 +292,7 @@ pub fn summary(events: &[Event], from: LatencyFrom, by: &[Key]) -> Summary {
         worst: 1,
         not_collected: Vec::new(),
         stacks,
-        own_pid: None,
+        own_pids: Vec::new(),
     };
     let mut builder = SummaryBuilder::new(options);
     let mut known = NameCache::default();

@@ -104,10 +104,12 @@ impl PairWaits {
 impl WakeupPairs {
     /// No pairs yet. Tasks are identified by the keys in `by` that describe a task, or by name if there are none.
     pub fn new(by: &[Key]) -> Self {
-        let of_tasks = |key: &&Key| matches!(key, Key::Comm | Key::Tid | Key::Pid | Key::Cgroup | Key::Container);
+        let of_tasks = |key: &&Key| {
+            matches!(key, Key::Comm | Key::Tid | Key::Pid | Key::Cgroup | Key::Container) || key.is_of_recordings()
+        };
         let mut keys: Vec<Key> = by.iter().filter(of_tasks).copied().collect();
         // An ID without a name says little.
-        if keys.is_empty() || keys.iter().all(|key| matches!(key, Key::Tid | Key::Pid)) {
+        if keys.is_empty() || keys.iter().all(|key| matches!(key, Key::Tid | Key::Pid) || key.is_of_recordings()) {
             keys.insert(0, Key::Comm);
         }
         Self { keys, pairs: SpaceSaving::default(), evicted: PairWaits::default() }
@@ -123,7 +125,7 @@ impl WakeupPairs {
                 let (pid, comm, cgroup_id) = (task.pid, task.comm, task.cgroup_id);
                 WakerKey::Task(key(&Wait { tid, pid, comm, cgroup_id, ..*wait }))
             }
-            None if self.keys.iter().all(|key| matches!(key, Key::Comm | Key::Tid)) => {
+            None if self.keys.iter().all(|key| matches!(key, Key::Comm | Key::Tid) || key.is_of_recordings()) => {
                 known.comm(tid).map_or(WakerKey::Unknown, |comm| WakerKey::Task(key(&Wait { tid, comm, ..*wait })))
             }
             None => WakerKey::Unknown,

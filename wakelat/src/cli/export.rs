@@ -62,7 +62,8 @@ pub enum ExportChoice {
 pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
     let command = with_input(super::why::with_all_waits(command))
         .mut_arg("input", |arg| {
-            let help = "Read this recording, or text of ftrace, trace-cmd or perf script; - is standard input";
+            let help =
+                "Read this recording, or text of ftrace, trace-cmd or perf script; - is standard input; repeatable";
             arg.required(true).help(help)
         })
         .mut_arg("output", |arg| arg.required(true))
@@ -106,6 +107,10 @@ impl ExportFlags {
             return Err(ConfigError::usage(flag, "`--to` determines the format; leave it out").into());
         }
         let format = match self.to {
+            ExportChoice::Perfetto if config.shows_several_files() => {
+                let why = "`perfetto` converts one recording at a time; export each to a file of its own";
+                return Err(ConfigError::usage("--input", why).into());
+            }
             ExportChoice::Perfetto => {
                 check_recording_output(&config.output, "export")?;
                 ExportFormat::Perfetto
@@ -119,6 +124,7 @@ impl ExportFlags {
             ExportChoice::Parquet => {
                 config.set_intervals(Some(self.interval.unwrap_or(READING_INTERVAL_NS)), None)?;
                 config.by = vec![Key::Cgroup, Key::Comm];
+                config.by.extend(config.shows_several_files().then_some(Key::Recording));
                 ExportFormat::Parquet { prefix: config.set_several_files("`--to parquet`")? }
             }
             ExportChoice::Csv | ExportChoice::Json => {

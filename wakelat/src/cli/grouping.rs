@@ -9,8 +9,8 @@ use wakelat_core::{aggregate::key::Key, report::Mode};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Grouping")]
 pub struct GroupingFlags {
-    /// Group by tid, pid, comm, cgroup, container, cpu, prio, policy, class, waker or component (what a
-    /// task waited for); comma-separated
+    /// Group by tid, pid, comm, cgroup, container, cpu, prio, policy, class, waker, component (what a
+    /// task waited for), or file or host of a recording; comma-separated
     #[arg(long, value_name = "KEYS", value_delimiter = ',', value_parser = keywords::key)]
     pub by: Vec<Key>,
 

@@ -1,6 +1,6 @@
 //! A recording instead of a measurement, or of it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Id};
 
@@ -9,20 +9,31 @@ use super::{
     collected_events::{CollectFlags, DEFAULT},
     why::adjust_from,
 };
-use crate::config::{Config, OutputConfig, RecordConfig, RecordedInput, RecordedMeasurement, label, labels};
+use crate::config::{
+    Config, OutputConfig, RecordConfig, RecordedInput, RecordedMeasurement, label, labels, time_point, time_range,
+};
+use wakelat_core::recording::{TimePoint, TimeRange};
 use wakelat_kernel::Machine;
 
 /// A recording instead of a measurement.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Recording")]
 pub struct InputFlags {
-    /// Read a recording, or text of ftrace, trace-cmd or perf script, instead of measuring; - is standard input
+    /// Read a recording, or text of ftrace, trace-cmd or perf script, instead of measuring; - is standard input; repeatable
     #[arg(short, long, value_name = "FILE")]
-    pub input: Option<PathBuf>,
+    pub input: Vec<PathBuf>,
 
     /// Refuse a recording whose end is missing
     #[arg(long, requires = "input")]
     pub strict: bool,
+
+    /// Begin at this time of the recording: 10s, 1m30s, or 2026-11-24T10:03:07
+    #[arg(long, value_name = "TIME", value_parser = time_point, requires = "input", allow_hyphen_values = true)]
+    pub since: Option<TimePoint>,
+
+    /// End at this time of the recording
+    #[arg(long, value_name = "TIME", value_parser = time_point, requires = "input", allow_hyphen_values = true)]
+    pub until: Option<TimePoint>,
 }
 
 /// A recording instead of a measurement, or of it.
@@ -107,7 +118,7 @@ impl RecordingFlags {
         let collected = collect.map_or(DEFAULT, CollectFlags::collect);
         let record = RecordConfig { collected, labels: labels(&self.label)?, flight_recorder: None };
         let measured = RecordedMeasurement { config: measured, record };
-        let input = self.input.recorded(path, common, given, Some(measured));
+        let input = self.input.recorded(std::slice::from_ref(path), common, given, Some(measured));
         Ok((common.recorded_config(input, output)?, None))
     }
 }
@@ -121,27 +132,30 @@ impl InputFlags {
         given: impl Fn(&str) -> bool,
         machine: impl FnOnce() -> Result<Machine, CliError>,
     ) -> Result<(Config, Option<Machine>), CliError> {
-        let Some(path) = &self.input else {
+        if self.input.is_empty() {
             let machine = machine()?;
             return Ok((common.config(&machine)?, Some(machine)));
-        };
+        }
         let output = common.output.config()?;
-        output.check_input("--input", path)?;
-        let input = self.recorded(path, common, given, None);
+        self.input.iter().try_for_each(|path| output.check_input("--input", path))?;
+        let mut input = self.recorded(&self.input, common, given, None);
+        input.range = time_range(self.since, self.until)?;
+        input.check_files()?;
         Ok((common.recorded_config(input, output)?, None))
     }
 
     fn recorded(
         &self,
-        path: &Path,
+        paths: &[PathBuf],
         common: &CommonFlags,
         given: impl Fn(&str) -> bool,
         measured: Option<RecordedMeasurement>,
     ) -> RecordedInput {
         RecordedInput {
-            path: path.to_owned(),
+            paths: paths.to_owned(),
             measured: measured.map(Box::new),
             is_strict: self.strict,
+            range: TimeRange::default(),
             cgroups: common.filter.cgroup.iter().map(|path| RecordedInput::cgroup(path)).collect(),
             has_given_classes: given("class"),
             has_given_from: given("from"),

@@ -80,6 +80,10 @@ impl TraceFlags {
         }
         let shown =
             SchedLineOptions { idle: config.filter.wants_any_task(), migrations: all.migrations, wakeups: all.wakeups };
+        if all.cpu_map && config.shows_several_files() {
+            let why = "shows the CPUs of one machine; leave it out, or give one recording";
+            return Err(ConfigError::usage("--cpu-map", why).into());
+        }
         let cpu_map = match machine {
             _ if !all.cpu_map => CpuMap::None,
             Some(machine) => CpuMap::Of(machine.cpus.iter().filter(|cpu| config.filter.wants_cpu(*cpu)).collect()),

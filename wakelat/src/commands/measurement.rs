@@ -23,7 +23,7 @@ pub enum Source {
     Live(Environment),
     /// The machine, and the header of the recording that is made of the measurement.
     LiveRecorded(Environment, Box<Header>),
-    /// Saved input: a recording, or the text of a trace.
+    /// Saved input: recordings, or the text of a trace.
     Saved(SavedInput),
 }
 
@@ -38,15 +38,17 @@ impl Source {
         if let Some(measured) = &input.measured {
             let environment = prepare(&measured.config)?;
             let header = record_view::header(&measured.config, &measured.record);
-            let config = replay::config_of(&header, config, input)?;
+            let config = replay::config_of(&[&header], config, input)?;
             return Ok((Self::LiveRecorded(environment, Box::new(header)), config));
         }
-        let unreadable = || replay::unreadable(input);
-        let opened = open_input::open(&input.path).with_context(unreadable)?;
-        let saved = SavedInput::open(opened, input.is_strict).with_context(unreadable)?;
-        let config = replay::config_of(saved.header(), config, input)?;
+        let saved = SavedInput::open(input)?;
+        let headers = saved.headers();
+        let config = replay::config_of(&headers, config, input)?;
         if !config.output.quiet {
-            recorded_by(saved.header()).iter().for_each(status);
+            for (path, header) in input.paths.iter().zip(headers) {
+                let file = if input.paths.len() > 1 { format!("{}: ", open_input::name(path)) } else { String::new() };
+                recorded_by(header).iter().for_each(|line| status(format_args!("{file}{line}")));
+            }
         }
         Ok((Self::Saved(saved), config))
     }
@@ -56,12 +58,12 @@ impl Source {
         !matches!(self, Self::Saved(_))
     }
 
-    /// The header of the saved input, or of the recording that is made.
-    pub fn header(&self) -> Option<&Header> {
+    /// The headers of the saved input, or that of the recording that is made.
+    pub fn headers(&self) -> Vec<&Header> {
         match self {
-            Self::Live(_) => None,
-            Self::LiveRecorded(_, header) => Some(header),
-            Self::Saved(saved) => Some(saved.header()),
+            Self::Live(_) => Vec::new(),
+            Self::LiveRecorded(_, header) => vec![header],
+            Self::Saved(saved) => saved.headers(),
         }
     }
 

@@ -12,6 +12,7 @@ pub fn style(output: &OutputConfig) -> (Style, Option<usize>) {
     let (mut style, rows) = terminal(output.path.is_some());
     style.unicode &= !output.ascii;
     style.timestamps = output.timestamps;
+    style.files = output.files.clone();
     style.colour = match output.colour {
         Colour::Auto => style.colour,
         Colour::Always => true,

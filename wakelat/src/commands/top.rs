@@ -30,7 +30,7 @@ use wakelat_kernel::run_times::RunTimes;
 /// Errors of [`crate::session::run`], or if the recording cannot be read or does not have what `config` requests.
 pub fn top(config: &Config, table: TableConfig) -> Result<StopReason> {
     let (source, config) = Source::open(config)?;
-    let (is_live, has_tasks) = (source.is_live(), source.header().is_none());
+    let (is_live, has_tasks) = (source.is_live(), source.headers().is_empty());
     let (style, _) = style(&config.output);
     let keys = config.key_names();
     let view = render::ReportView::Table { sort: table.sort, limit: table.limit };

@@ -32,7 +32,7 @@ use wakelat_kernel::cpus::Cpus;
 /// Errors of [`crate::session::run`], or if the recording cannot be read or does not have what `config` requests.
 pub fn trace_all(config: &Config, all: &TraceAllConfig) -> Result<StopReason> {
     let (source, config) = Source::open(config)?;
-    let cpu_map = cpu_map(all, &config, source.header())?;
+    let cpu_map = cpu_map(all, &config, source.headers().first().copied())?;
     let (style, _) = style(&config.output);
     let mut view = TraceAllView {
         slices: SliceTracker::new(all.shown),

@@ -8,11 +8,11 @@ use super::{measurement::Source, terminal_style::style};
 use crate::{
     collect::{Collector, TimelineSettings},
     config::{Config, WhyConfig, WhyLayout},
-    session::{StopReason, View, output::Output, stack_symbolizer::StackSymbolizer},
+    session::{StopReason, View, output::Output, replay, stack_symbolizer::StackSymbolizer},
 };
 use wakelat_core::{
     aggregate::key::Names,
-    recording::Header,
+    recording::{CollectedEvents, Header},
     render::{OutputFormat, Style},
     report::Report,
     timeline::{event::Event, stack_event::Role},
@@ -31,7 +31,7 @@ pub fn why(config: &Config, why: &WhyConfig) -> Result<StopReason> {
     let mut folded = why.stacks.folded.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let roles = [(why.stacks.waker, Role::Waker), (why.stacks.wakee, Role::Wakee)];
     let roles: Vec<Role> = roles.into_iter().filter(|(wanted, _)| *wanted).map(|(_, role)| role).collect();
-    let mut view = view(&config, why, &roles, source.header());
+    let mut view = view(&config, why, &roles, &source.headers());
     if folded.is_some() {
         view.builder.enable_folding();
     }
@@ -42,10 +42,11 @@ pub fn why(config: &Config, why: &WhyConfig) -> Result<StopReason> {
     Ok(stop)
 }
 
-/// A view of waits, with the stacks of `roles`; `header` is that of the recording, if they are not live.
-fn view(config: &Config, why: &WhyConfig, roles: &[Role], header: Option<&Header>) -> WhyView {
+/// A view of waits, with the stacks of `roles`; `headers` are those of the recordings, if they are not live.
+fn view(config: &Config, why: &WhyConfig, roles: &[Role], headers: &[&Header]) -> WhyView {
     let (style, _) = style(&config.output);
-    let collected = header.map_or(why.collect, |header| header.collected);
+    let collected = headers.iter().map(|header| header.collected).reduce(CollectedEvents::both);
+    let collected = collected.unwrap_or(why.collect);
     let causes = [
         (collected.irq, "IRQs and softirqs"),
         (collected.idle, "C-states"),
@@ -59,7 +60,7 @@ fn view(config: &Config, why: &WhyConfig, roles: &[Role], header: Option<&Header
         worst: why.worst,
         not_collected: causes.into_iter().filter(|(collected, _)| !collected).map(|(_, cause)| cause).collect(),
         stacks: roles.to_vec(),
-        own_pid: header.map_or_else(|| Some(std::process::id()), |header| header.own_pid),
+        own_pids: if headers.is_empty() { vec![std::process::id()] } else { replay::own_pids(headers) },
     };
     WhyView {
         timeline: TimelineSettings {
@@ -67,7 +68,7 @@ fn view(config: &Config, why: &WhyConfig, roles: &[Role], header: Option<&Header
             ..TimelineSettings::of(collected)
         },
         builder: why::SummaryBuilder::new(options),
-        names: why::NameCache::default(),
+        names: why::NameCache::of(config.output.files.clone()),
         stacks: None,
         json: config.output.format == OutputFormat::Json,
         layout: why.layout,

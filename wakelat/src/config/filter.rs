@@ -13,7 +13,10 @@ use wakelat_common::{
 };
 
 use super::ConfigError;
-use wakelat_core::wait::{Comm, Wait};
+use wakelat_core::{
+    files::{own_number, own_tid},
+    wait::{Comm, Wait},
+};
 use wakelat_kernel::ranges::Ranges;
 use wakelat_kernel::{
     Machine,
@@ -94,7 +97,7 @@ impl FilterConfig {
 
     /// Whether the filter accepts waits that end on `cpu`.
     pub fn wants_cpu(&self, cpu: u32) -> bool {
-        self.parts & part::CPU == 0 || self.filter.wants_cpu(cpu)
+        self.parts & part::CPU == 0 || self.filter.wants_cpu(own_number(cpu))
     }
 
     /// Whether the filter accepts every task except wakelat's own, on the CPUs that it accepts.
@@ -105,8 +108,8 @@ impl FilterConfig {
     /// Whether the filter accepts a task with these properties; cgroups and CPUs apart.
     pub fn wants_recorded(&self, tid: u32, pid: u32, comm: &Comm, prio: i32, policy: u32) -> bool {
         let accepts = |part, accepted: bool| self.parts & part == 0 || accepted;
-        accepts(part::TGID, self.tgids.contains(&pid))
-            && accepts(part::PID, self.pids.contains(&tid))
+        accepts(part::TGID, self.tgids.contains(&own_tid(pid)))
+            && accepts(part::PID, self.pids.contains(&own_tid(tid)))
             && self.wants_comm(comm)
             && accepts(part::PRIO, self.filter.wants_prio(prio))
             && accepts(part::POLICY, self.filter.wants_policy(policy))

@@ -23,6 +23,10 @@ impl GroupingConfig {
 
     /// Checks that waits measured on this machine have these keys.
     pub(super) fn check_available(&self, machine: &Machine) -> Result<(), ConfigError> {
+        if let Some(key) = self.by.iter().find(|key| key.is_of_recordings()) {
+            let why = format!("only recordings have `{}`; give them with `--input`, or leave the key out", key.name());
+            return Err(ConfigError::usage("--by", why));
+        }
         let of_cgroups = self.by.iter().find(|key| matches!(key, Key::Cgroup | Key::Container));
         if let Some(key) = of_cgroups
             && !Self::has_cgroups(machine)

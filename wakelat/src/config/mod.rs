@@ -29,6 +29,7 @@ mod serve_settings;
 mod service_limit;
 mod signal_names;
 mod threshold;
+mod time_point;
 mod timerlat;
 mod verify;
 mod window;
@@ -69,6 +70,8 @@ pub use serve::{ListenAddress, ServeConfig, ServeFile, ServeOverrides};
 pub use serve_settings::{CgroupSelection, ServeSettings};
 pub use service_limit::ServiceLimit;
 pub use threshold::{ThresholdAction, ThresholdConfig};
+pub use time_point::time_point;
+pub(crate) use time_point::time_range;
 pub use timerlat::{LiveConfig, OsnoiseConfig, SavedTrace, TimerlatConfig, TracerInput};
 pub use verify::VerifyConfig;
 pub use wakelat_core::render::OutputFormat;
@@ -203,7 +206,7 @@ impl Config {
         machine: Option<&Machine>,
     ) -> Result<(), ConfigError> {
         let Some(machine) = machine else {
-            (self.by, self.max_groups) = (grouping.by, grouping.max_groups);
+            (self.by, self.max_groups) = (self.recorded_keys(grouping.by), grouping.max_groups);
             return Ok(());
         };
         grouping.check_available(machine)?;
@@ -256,7 +259,7 @@ impl Config {
         self.check_sees_waker_of(&grouping)?;
         self.check_can_record_events()?;
         check_why(&grouping, &self.output)?;
-        (self.by, self.max_groups) = (grouping.by, grouping.max_groups);
+        (self.by, self.max_groups) = (self.recorded_keys(grouping.by), grouping.max_groups);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::ConfigError;
-use wakelat_core::render::OutputFormat;
+use wakelat_core::{files::Files, render::OutputFormat};
 
 /// How and where the result is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct OutputConfig {
     pub ascii: bool,
     /// When to use colour.
     pub colour: Colour,
+    /// The recordings that are shown.
+    pub files: Files,
 }
 
 /// When to use colour.

@@ -6,7 +6,12 @@ use std::{
 };
 
 use super::{Config, ConfigError, FlightRecorderConfig, OutputConfig};
-use wakelat_core::{recording::CollectedEvents, render::OutputFormat};
+use wakelat_core::{
+    aggregate::key::Key,
+    files::MAX_FILES,
+    recording::{CollectedEvents, TimeRange},
+    render::OutputFormat,
+};
 
 /// The input that is the recording of `wakelat demo` instead of a file.
 pub const DEMO: &str = "demo:";
@@ -37,12 +42,14 @@ pub struct RecordedMeasurement {
 /// A recording that is shown instead of a measurement.
 #[derive(Clone, Debug)]
 pub struct RecordedInput {
-    /// The file; `-` is standard input.
-    pub path: PathBuf,
+    /// The files, of which there is at least one; `-` is standard input.
+    pub paths: Vec<PathBuf>,
     /// The measurement that makes the recording while it is shown; `None` if it exists already.
     pub measured: Option<Box<RecordedMeasurement>>,
     /// Refuse a recording whose end is missing.
     pub is_strict: bool,
+    /// The part that is shown.
+    pub range: TimeRange,
     /// Cgroups, which include their descendants, as paths below the mount of the v2 hierarchy; empty for all.
     pub cgroups: Vec<String>,
     /// The classes were given, not the command's default: all of them must be in the recording.
@@ -51,10 +58,48 @@ pub struct RecordedInput {
     pub has_given_from: bool,
 }
 
+impl Config {
+    /// Whether several recordings are shown.
+    pub(crate) fn shows_several_files(&self) -> bool {
+        self.input.as_ref().is_some_and(|input| input.paths.len() > 1)
+    }
+
+    /// These keys, and that of the file if several recordings are shown and a key has IDs of a machine: those of two
+    /// recordings are never the same.
+    pub(super) fn recorded_keys(&self, mut by: Vec<Key>) -> Vec<Key> {
+        let has_host = by.contains(&Key::Host);
+        let needs_file = |key: &Key| key.is_of_one_machine() && !(has_host && *key == Key::Cpu);
+        if self.shows_several_files() && by.iter().any(needs_file) && !by.contains(&Key::Recording) {
+            by.push(Key::Recording);
+        }
+        by
+    }
+}
+
 impl RecordedInput {
     /// Whether it is the recording of `wakelat demo`.
     pub fn is_demo(&self) -> bool {
-        self.path == Path::new(DEMO)
+        self.paths == [Path::new(DEMO)]
+    }
+
+    /// Checks that the files can be shown together.
+    ///
+    /// # Errors
+    /// If a file is given more than once, or if there are too many.
+    pub(crate) fn check_files(&self) -> Result<(), ConfigError> {
+        let canonical: Vec<_> =
+            self.paths.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect();
+        for (at, path) in self.paths.iter().enumerate() {
+            if canonical[..at].contains(&canonical[at]) {
+                let why = format!("`{}` is given more than once; give it once", path.display());
+                return Err(ConfigError::usage("--input", why));
+            }
+        }
+        if self.paths.len() > MAX_FILES {
+            let why = format!("{} files are given; at most {MAX_FILES} can be shown together", self.paths.len());
+            return Err(ConfigError::usage("--input", why));
+        }
+        Ok(())
     }
 
     /// The path of a recorded cgroup as in a recording, from one as the user gives it: below the usual mount, or with it.
@@ -187,9 +232,10 @@ mod tests {
     fn a_cgroup_includes_its_descendants_and_no_cgroup_with_a_longer_name() {
         for given in ["/kubepods", "kubepods/", "/sys/fs/cgroup/kubepods"] {
             let input = RecordedInput {
-                path: "-".into(),
+                paths: vec!["-".into()],
                 measured: None,
                 is_strict: false,
+                range: TimeRange::default(),
                 cgroups: vec![RecordedInput::cgroup(Path::new(given))],
                 has_given_classes: false,
                 has_given_from: false,

@@ -2,7 +2,8 @@
 
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader},
+    io::{self, BufReader, Cursor, Read, Seek, SeekFrom},
+    os::fd::AsFd as _,
     path::Path,
 };
 
@@ -10,6 +11,46 @@ use crate::config::DEMO;
 
 /// A recording of PostgreSQL under a CPU quota, beside a build; `demo/record.sh` makes it.
 static DEMO_RECORDING: &[u8] = include_bytes!("../../demo/demo.wakelat");
+
+/// Reads saved input.
+pub type InputReader = BufReader<InputBytes>;
+
+/// The bytes of saved input.
+#[derive(Debug)]
+pub enum InputBytes {
+    /// A file, or standard input.
+    File(File),
+    /// The demo recording.
+    Demo(Cursor<&'static [u8]>),
+}
+
+impl InputBytes {
+    /// Whether parts of it can be skipped without reading them.
+    pub fn can_seek(&self) -> bool {
+        match self {
+            Self::File(file) => file.metadata().is_ok_and(|metadata| metadata.is_file()),
+            Self::Demo(_) => true,
+        }
+    }
+}
+
+impl Read for InputBytes {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.read(buffer),
+            Self::Demo(bytes) => bytes.read(buffer),
+        }
+    }
+}
+
+impl Seek for InputBytes {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match self {
+            Self::File(file) => file.seek(to),
+            Self::Demo(bytes) => bytes.seek(to),
+        }
+    }
+}
 
 /// The name of the input in error messages.
 pub fn name(from: &Path) -> String {
@@ -20,12 +61,13 @@ pub fn name(from: &Path) -> String {
 ///
 /// # Errors
 /// If the file cannot be opened.
-pub fn open(from: &Path) -> io::Result<Box<dyn BufRead>> {
-    if from == Path::new("-") {
-        return Ok(Box::new(io::stdin().lock()));
-    }
-    if from == Path::new(DEMO) {
-        return Ok(Box::new(DEMO_RECORDING));
-    }
-    Ok(Box::new(BufReader::new(File::open(from)?)))
+pub fn open(from: &Path) -> io::Result<InputReader> {
+    let bytes = if from == Path::new("-") {
+        InputBytes::File(File::from(io::stdin().as_fd().try_clone_to_owned()?))
+    } else if from == Path::new(DEMO) {
+        InputBytes::Demo(Cursor::new(DEMO_RECORDING))
+    } else {
+        InputBytes::File(File::open(from)?)
+    };
+    Ok(BufReader::new(bytes))
 }

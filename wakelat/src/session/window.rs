@@ -16,6 +16,7 @@ use wakelat_core::{
         key::{Key, Names},
     },
     decode,
+    files::Files,
     report::{
         Coverage, CoverageTerms, LatencyFrom, Mode, Overhead, ProgramTime, Report, Sampling, SwitchInTerms, Threshold,
     },
@@ -346,6 +347,7 @@ impl Windows {
             from: self.from,
             mode: self.mode,
             groups: self.groups.report(names, sampling),
+            files: Files::default(),
             coverage: Coverage {
                 wakeups: match reading.totals.switch_ins {
                     Some(_) => CoverageTerms::default(),
@@ -363,7 +365,7 @@ impl Windows {
                 groups_merged: self.groups.merged(),
                 group_table_full: self.groups.table_full(),
                 filtered_is_own: self.filters_only_itself,
-                missing_end: None,
+                missing_ends: Vec::new(),
                 text: None,
             },
             threshold: self.threshold_ns.map(|threshold_ns| Threshold { threshold_ns, over: self.over }),

@@ -99,7 +99,7 @@ impl<'a> WhyCausesDocument<'a> {
             pairs_rest: PairsRestDocument { count: rest.len(), sum_ns: rest.iter().map(|pair| pair.time.ns).sum() },
             pairs_lost: summary.pairs_lost,
             not_separated: summary.not_separated.iter().map(|cause| cause.name()).collect(),
-            coverage: CoverageDocument::new(&report.coverage),
+            coverage: CoverageDocument::new(report),
             overhead: report.overhead.as_ref().map(OverheadDocument::new),
             sampling: report.sampling.as_ref().map(SamplingDocument::new),
         }

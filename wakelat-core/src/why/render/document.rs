@@ -27,7 +27,7 @@ use self::{
 use crate::{
     render::{
         coverage_document::CoverageDocument,
-        report_document::{OverheadDocument, WindowDocument},
+        report_document::{FileDocument, OverheadDocument, WindowDocument},
     },
     report::Report,
     why::{Summary, groups::GroupBreakdown, interferers::Interferer, preemptions::PreemptionPair, worst::Exemplar},
@@ -107,6 +107,9 @@ struct WhyDocument<'a> {
     stacks: Option<StackCountsDocument>,
     /// The fields of `coverage` in `wakelat.report/1`.
     coverage: CoverageDocument,
+    /// The recordings of the summary, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<FileDocument<'a>>,
     /// The fields of `overhead` in `wakelat.report/1`.
     overhead: Option<OverheadDocument>,
 }
@@ -152,7 +155,8 @@ impl<'a> WhyDocument<'a> {
                 not_collected: &summary.not_collected,
             },
             stacks: StackCountsDocument::of(summary),
-            coverage: CoverageDocument::new(&report.coverage),
+            coverage: CoverageDocument::new(report),
+            files: FileDocument::of_all(&summary.files),
             overhead: report.overhead.as_ref().map(OverheadDocument::new),
         }
     }

@@ -2,9 +2,10 @@
 
 use super::labels;
 use crate::{
+    files::own_tid,
     render::{
         Style,
-        labels::key,
+        labels::{in_file, key},
         style::TextStyle,
         text_line::{TextLine, clean, left, paragraph, right, width},
         units,
@@ -100,11 +101,12 @@ fn longest(group: &GroupBreakdown, summary: &Summary, report: &Report, style: &S
         texts.push(format!("{} more", units::thousands((shares.len() - MAX_SHARES) as u64)));
     }
     let text = format!(
-        "{}, ended at {}, {}/{}: {}",
+        "{}, ended at {}, {}/{}{}: {}",
         units::duration(breakdown.latency_ns, style.unicode),
         style.instant(wait.at_ns, report.unix_offset_ns),
         clean(&wait.comm.to_string(), style),
-        wait.tid,
+        own_tid(wait.tid),
+        in_file(wait.tid, style),
         texts.join(", ")
     );
     paragraph(TextLine::of(TextStyle::Dim, "    longest "), TextStyle::Dim, &text, style, out);

@@ -7,7 +7,8 @@ use wakelat_common::timeline::vector;
 
 use crate::{
     aggregate::container_id::Container,
-    render::{style::Style, text_line::clean, units},
+    files::{own_number, own_tid},
+    render::{self, style::Style, text_line::clean, units},
     softirq::softirq_name,
     timeline::{
         component::{Actor, Component, Culprit, RunningTask, UnknownReason},
@@ -69,7 +70,8 @@ pub fn culprit(culprit: &Culprit, cgroups: &Cgroups, style: &Style) -> String {
 
 /// Formats a task: `nginx/1234`.
 pub fn task(runner: &RunningTask, style: &Style) -> String {
-    format!("{}/{}", clean(&runner.comm.to_string(), style), runner.tid)
+    let file = render::labels::in_file(runner.tid, style);
+    format!("{}/{}{file}", clean(&runner.comm.to_string(), style), own_tid(runner.tid))
 }
 
 /// Appends to the name of a worker the function with the most time, and the number of other functions:
@@ -85,7 +87,9 @@ pub fn with_work_items(name: String, functions: &[&str], style: &Style) -> Strin
 /// The name of an interrupt or softirq: `IRQ nvme0q1:24`, `IRQ local_timer`, `softirq NET_RX`.
 pub fn interrupt(source: &InterruptSource, style: &Style) -> String {
     match source {
-        InterruptSource::Irq { number, name } => format!("IRQ {}:{number}", clean(&name.to_string(), style)),
+        InterruptSource::Irq { number, name } => {
+            format!("IRQ {}:{}", clean(&name.to_string(), style), own_number(*number))
+        }
         InterruptSource::Vector(number) => format!("IRQ {}", vector_name(*number).unwrap_or("unknown")),
         InterruptSource::Softirq(number) => format!("softirq {}", softirq(*number)),
     }

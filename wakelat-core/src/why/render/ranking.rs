@@ -93,7 +93,7 @@ fn victims(one: &Interferer) -> String {
 fn name(one: &Interferer, summary: &Summary, style: &Style) -> String {
     let name = labels::actor(&one.actor, &summary.cgroups, style);
     let Actor::Task(task) = one.actor else { return name };
-    if summary.own_pid == Some(task.pid) {
+    if summary.own_pids.contains(&task.pid) {
         return format!("{name} (wakelat's own)");
     }
     let items = summary.work_items.get(&(task.tid, task.comm)).into_iter().flatten();

@@ -4,9 +4,10 @@ use wakelat_common::Class;
 
 use super::labels;
 use crate::{
+    files::{own_number, own_tid},
     render::{
         Style,
-        labels::figure,
+        labels::{figure, in_file},
         style::TextStyle,
         text_line::{TextLine, clean, flow, paragraph},
         timeline, units,
@@ -33,8 +34,11 @@ pub fn draw(breakdown: &Breakdown, summary: &Summary, report: &Report, style: &S
     let name = figure(GroupClass::One(wait.class), from);
     let mut pieces = vec![
         TextLine::of(TextStyle::Title, format!("{name} {}", units::full(breakdown.latency_ns))),
-        TextLine::of(TextStyle::Title, format!("{}/{}", clean(&wait.comm.to_string(), style), wait.tid)),
-        plain(format!("CPU {}", wait.cpu)),
+        TextLine::of(
+            TextStyle::Title,
+            format!("{}/{}{}", clean(&wait.comm.to_string(), style), own_tid(wait.tid), in_file(wait.tid, style)),
+        ),
+        plain(format!("CPU {}", own_number(wait.cpu))),
     ];
     if let Some(delivery) = breakdown.delivery.filter(|delivery| !delivery.is_counted) {
         pieces.push(plain(format!("after {} of {}", units::full(delivery.ns), labels::component(delivery.component))));
@@ -106,7 +110,7 @@ fn marks(breakdown: &Breakdown) -> Vec<(u64, String)> {
         if last.is_some_and(|last| Some(last) != span.cpu)
             && let Some(cpu) = span.cpu
         {
-            marks.push((span.from_ns - breakdown.from_ns, format!("to CPU {cpu}")));
+            marks.push((span.from_ns - breakdown.from_ns, format!("to CPU {}", own_number(cpu))));
         }
         last = span.cpu;
     }

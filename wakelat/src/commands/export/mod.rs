@@ -22,17 +22,18 @@ use crate::{
 /// reader closes it before the end.
 pub fn export(config: &Config, export: &ExportConfig) -> Result<StopReason> {
     let (source, config) = Source::open(config)?;
-    let header = source.header().context("only a recording can be exported")?;
+    let headers = source.headers();
+    let first = *headers.first().context("only a recording can be exported")?;
     // Of the coverage on standard error, without `--quiet`.
     let stderr_style = (!config.output.quiet).then(|| style(&config.output).0);
     let mut view: Box<dyn View> = match &export.format {
-        ExportFormat::Perfetto => Box::new(PerfettoView::new(header, &config, export.threshold_ns, stderr_style)),
+        ExportFormat::Perfetto => Box::new(PerfettoView::new(first, &config, export.threshold_ns, stderr_style)),
         ExportFormat::Folded => Box::new(FoldedView::new(&config, stderr_style)),
         ExportFormat::IntervalLog => Box::new(IntervalLogView::new(stderr_style)),
         #[cfg(feature = "parquet")]
         ExportFormat::Parquet { prefix } => {
             let input = config.input.as_ref().context("only a recording can be exported")?;
-            Box::new(parquet::ParquetView::create((prefix, input), header, &config, stderr_style)?)
+            Box::new(parquet::ParquetView::create((prefix, input), &headers, &config, stderr_style)?)
         }
     };
     match source.show(&config, view.as_mut())? {

@@ -42,16 +42,26 @@ impl ParquetView {
     /// If a file cannot be created.
     pub fn create(
         (prefix, input): (&Path, &RecordedInput),
-        header: &Header,
+        headers: &[&Header],
         config: &Config,
         stderr_style: Option<Style>,
     ) -> Result<Self> {
-        let name = input.path.file_name().unwrap_or(input.path.as_os_str()).to_string_lossy();
+        let names = names(&input.paths);
+        let recordings: Vec<_> = names.iter().map(|name| &**name).zip(headers.iter().copied()).collect();
         let open = |table: &str| File::create(file_of(prefix, table));
         let cannot_write = || format!("cannot write `{}`", file_of(prefix, "*").display());
-        let tables = ParquetTables::new(header, &name, open).with_context(cannot_write)?;
+        let tables = ParquetTables::new(&recordings, open).with_context(cannot_write)?;
         Ok(Self { tables: Some(tables), timeline: Timeline::new(config.from), has_ended: false, stderr_style })
     }
+}
+
+/// The names of recordings: those of their files without the directories, or the paths as given if two files have the
+/// same name.
+fn names(paths: &[PathBuf]) -> Vec<String> {
+    let name = |path: &PathBuf| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let names: Vec<_> = paths.iter().map(name).collect();
+    let are_unique = names.iter().enumerate().all(|(at, name)| !names[..at].contains(name));
+    if are_unique { names } else { paths.iter().map(|path| path.display().to_string()).collect() }
 }
 
 /// The file of a table: `out-waits.parquet` for `out` and for `out.parquet`.
@@ -91,5 +101,18 @@ impl View for ParquetView {
         }
         self.tables.take().map_or(Ok(()), |tables| tables.finish().map(drop))?;
         self.stderr_style.as_ref().map_or(Ok(()), |style| render::coverage::write(report, style, &mut io::stderr()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recordings_with_the_same_file_name_are_named_with_their_directories() {
+        let names = |paths: &[&str]| names(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert_eq!(names(&["db1/a.wakelat"]), ["a.wakelat"]);
+        assert_eq!(names(&["db1/a.wakelat", "db2/b.wakelat"]), ["a.wakelat", "b.wakelat"]);
+        assert_eq!(names(&["db1/a.wakelat", "db2/a.wakelat", "b"]), ["db1/a.wakelat", "db2/a.wakelat", "b"]);
     }
 }

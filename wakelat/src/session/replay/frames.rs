@@ -7,7 +7,7 @@ use crate::config::{Config, RecordedInput};
 use wakelat_core::{
     aggregate::key::{Key, Names as _},
     hash::HashMap,
-    recording::{Exclusion, Frame, Header, RecordedNames, RecordedWindow, WindowOptions},
+    recording::{Exclusion, Frame, Header, Position, RecordedNames, RecordedWindow, WindowOptions},
     report::{LatencyFrom, Report},
     timeline::{
         Timeline,
@@ -21,8 +21,8 @@ pub struct Replay<'a> {
     input: &'a RecordedInput,
     /// The recorded latency includes the delivery, and the shown one does not.
     excludes_delivery: bool,
-    /// The process that recorded, whose threads are not shown.
-    own_pid: Option<u32>,
+    /// The processes that recorded, whose threads are not shown.
+    own_pids: Vec<u32>,
     names: RecordedNames,
     window: RecordedWindow,
     /// Splits waits into components, if they are grouped by component.
@@ -34,6 +34,9 @@ pub struct Replay<'a> {
     unix_offset_ns: i64,
     /// Length of the recording (ns) from which on the next reading ends an interval; `None` without intervals.
     next_report_ns: Option<u64>,
+    /// When the current window has begun, if there are several recordings and it is not the first: ns since 1970-01-01
+    /// UTC.
+    window_start_unix_ns: Option<u64>,
     /// Number of reports of intervals so far.
     reports: u64,
     view: &'a mut dyn View,
@@ -42,14 +45,15 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// Shows a recording with this header as `config`, which is that of [`super::config_of`].
-    pub fn new(config: &'a Config, input: &'a RecordedInput, header: &Header, view: &'a mut dyn View) -> Self {
+    /// Shows recordings with these headers as `config`, which is that of [`super::config_of`].
+    pub fn new(config: &'a Config, input: &'a RecordedInput, headers: &[&Header], view: &'a mut dyn View) -> Self {
         Self {
             config,
             input,
-            excludes_delivery: header.from == LatencyFrom::Waking && config.from == LatencyFrom::Wakeup,
-            own_pid: header.own_pid,
-            names: RecordedNames::default(),
+            excludes_delivery: headers.iter().any(|header| header.from == LatencyFrom::Waking)
+                && config.from == LatencyFrom::Wakeup,
+            own_pids: super::own_pids(headers),
+            names: RecordedNames::of(config.output.files.clone()),
             window: RecordedWindow::new(WindowOptions {
                 by: config.by.clone(),
                 merged: config.merged,
@@ -64,6 +68,7 @@ impl<'a> Replay<'a> {
             left_out: HashMap::default(),
             unix_offset_ns: 0,
             next_report_ns: config.window.interval_ns,
+            window_start_unix_ns: None,
             reports: 0,
             view,
             is_over: false,
@@ -93,8 +98,8 @@ impl<'a> Replay<'a> {
         action
     }
 
-    /// Shows a frame. Returns whether that was a report.
-    pub fn take(&mut self, frame: Frame<'_>, out: &mut dyn Write) -> io::Result<bool> {
+    /// Shows a frame. Returns whether that was a report. `position`: that of several recordings.
+    pub fn take(&mut self, frame: Frame<'_>, position: Option<Position>, out: &mut dyn Write) -> io::Result<bool> {
         if self.is_over {
             return Ok(false);
         }
@@ -104,10 +109,10 @@ impl<'a> Replay<'a> {
             Frame::WarmedUp => self.view.warmed_up(out)?,
             Frame::Event(event) => self.take_event(event.into_owned(), out)?,
             Frame::Start(before) => self.start(before.report),
-            Frame::Reading(report) => return self.end_interval(*report, out),
+            Frame::Reading(report) => return self.end_interval(*report, position, out),
             Frame::End(report) => {
                 self.view.ended();
-                let report = self.window.report(&report, &self.names);
+                let report = self.window_report(&report);
                 self.view.report(&report, out)?;
                 return Ok(true);
             }
@@ -188,7 +193,7 @@ impl<'a> Replay<'a> {
     fn wants_task(&self, task: &TaskInfo) -> bool {
         let TaskInfo { tid, pid, comm, prio, policy, cgroup_id, .. } = *task;
         let wants_cgroup = || cgroup_id.is_some_and(|id| self.input.wants_cgroup(&self.names.cgroup(id)));
-        Some(pid) != self.own_pid
+        !self.own_pids.contains(&pid)
             && self.config.filter.wants_recorded(tid, pid, &comm, prio, policy)
             && (self.input.cgroups.is_empty() || wants_cgroup())
     }
@@ -201,14 +206,16 @@ impl<'a> Replay<'a> {
     }
 
     /// Reports an interval if one ends with this reading. Returns whether one does.
-    fn end_interval(&mut self, reading: Report, out: &mut dyn Write) -> io::Result<bool> {
+    fn end_interval(&mut self, reading: Report, position: Option<Position>, out: &mut dyn Write) -> io::Result<bool> {
         let Some(interval_ns) = self.config.window.interval_ns else { return Ok(false) };
-        if self.next_report_ns.is_none_or(|at_ns| reading.duration_ns < at_ns) {
+        let elapsed_ns = position.map_or(reading.duration_ns, |position| position.elapsed_ns);
+        if self.next_report_ns.is_none_or(|at_ns| elapsed_ns < at_ns) {
             return Ok(false);
         }
-        self.next_report_ns = Some((reading.duration_ns / interval_ns).saturating_add(1).saturating_mul(interval_ns));
-        let mut report = self.window.report(&reading, &self.names);
-        if !self.view.is_cumulative() {
+        self.next_report_ns = Some((elapsed_ns / interval_ns).saturating_add(1).saturating_mul(interval_ns));
+        let mut report = self.window_report(&reading);
+        // Of several recordings, the length is a sum.
+        if !self.view.is_cumulative() && position.is_none() {
             report.requested_ns = Some(interval_ns);
         }
         self.view.report(&report, out)?;
@@ -217,8 +224,16 @@ impl<'a> Replay<'a> {
         self.is_over = self.config.window.count == Some(self.reports);
         if !self.view.is_cumulative() {
             self.window.begin(reading);
+            self.window_start_unix_ns = position.map(|position| position.unix_ns);
         }
         Ok(true)
+    }
+
+    /// The report of the window that ends at `reading`.
+    fn window_report(&mut self, reading: &Report) -> Report {
+        let mut report = self.window.report(reading, &self.names);
+        report.start_unix_ns = self.window_start_unix_ns.unwrap_or(report.start_unix_ns);
+        report
     }
 }
 
@@ -258,15 +273,15 @@ mod tests {
         let Command::Why(config, _) = parsed.command else { panic!("{line}") };
         let (input, header) =
             (config.input.clone().unwrap(), Header { classes: Class::ALL.into(), ..Header::default() });
-        let config = config_of(&header, &config, &input).unwrap();
+        let config = config_of(&[&header], &config, &input).unwrap();
         let mut shown = Shown::default();
-        let mut replay = Replay::new(&config, &input, &header, &mut shown);
+        let mut replay = Replay::new(&config, &input, &[&header], &mut shown);
         replay.wanted.insert(7, true);
         for (tid, seq) in [(7, 1), (8, 2), (7, 3), (7, 5)] {
             let (at_ns, comm) = (u64::from(seq), Comm::new(b"task"));
             let migration = MigrationEvent { at_ns, tid, comm, waiting: true, from_cpu: 0, to_cpu: 1 };
             let event = Event { cpu: 0, seq, kind: EventKind::Migration(migration) };
-            replay.take(Frame::Event(Cow::Owned(event)), &mut Vec::new()).unwrap();
+            replay.take(Frame::Event(Cow::Owned(event)), None, &mut Vec::new()).unwrap();
         }
         // The fourth event was lost when the recording was made.
         assert_eq!(shown.0, [(7, 1), (7, 2), (7, 4)]);

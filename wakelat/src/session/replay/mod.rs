@@ -1,9 +1,12 @@
-//! Shows saved input, such as a recording, through a view, as [`super::run`] shows a measurement.
+//! Shows saved input, such as recordings, through a view, as [`super::run`] shows a measurement.
 
 mod frames;
 mod recorded_config;
 mod recorded_measurement;
+mod saved_frames;
 mod saved_input;
+
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
@@ -11,33 +14,42 @@ use super::{
     StopReason, View, open_input,
     output::{Output, WriteResult},
 };
-use crate::config::{Config, RecordedInput};
+use crate::config::Config;
+use wakelat_core::recording::{Frame, FrameOrder};
 
-use self::frames::Replay;
-pub use self::{recorded_config::config_of, recorded_measurement::LiveReplay, saved_input::SavedInput};
+use self::{frames::Replay, saved_frames::SavedFrames};
+pub use self::{
+    recorded_config::{config_of, own_pids},
+    recorded_measurement::LiveReplay,
+    saved_input::SavedInput,
+};
 
-/// What an error of the input concerns.
-pub fn unreadable(input: &RecordedInput) -> String {
-    format!("cannot read {}", open_input::name(&input.path))
+/// What an error of the input at `path` concerns.
+pub fn unreadable(path: &Path) -> String {
+    format!("cannot read {}", open_input::name(path))
 }
 
 /// Shows saved input through `view`. `config` is that of [`config_of`].
 ///
 /// # Errors
 /// If the input cannot be read, or is a recording that has a missing end and must not; if the output cannot be written.
-pub fn replay(mut saved: SavedInput, config: &Config, view: &mut dyn View) -> Result<StopReason> {
+pub fn replay(saved: SavedInput, config: &Config, view: &mut dyn View) -> Result<StopReason> {
     /// Text that is written at once: bytes.
     const MUCH: usize = 1 << 16;
     let input = config.input.as_ref().context("no recording is given")?;
     let mut output = Output::open(config.output.path.as_deref())?;
-    let mut replay = Replay::new(config, input, saved.header(), view);
+    let mut replay = Replay::new(config, input, &saved.headers(), view);
+    // An interval has the events of whole segments, to which its coverage belongs.
+    let order = if config.window.interval_ns.is_some() { FrameOrder::BySegment } else { FrameOrder::ByTime };
+    let mut frames = SavedFrames::new(saved, order);
     let mut text = Vec::new();
     replay.begin(&mut text)?;
     loop {
-        let frame = if replay.is_over() { None } else { saved.frame().with_context(|| unreadable(input))? };
+        let frame = if replay.is_over() { None } else { frames.next(input)? };
         let is_last = frame.is_none();
         // Only the view fails, if something besides its text cannot be written.
-        let is_report = frame.map_or(Ok(false), |frame| replay.take(frame, &mut text))?;
+        let position = if matches!(frame, Some(Frame::Reading(_))) { frames.position() } else { None };
+        let is_report = frame.map_or(Ok(false), |frame| replay.take(frame, position, &mut text))?;
         if is_last || is_report || text.len() >= MUCH {
             let written = output.write(|out| out.write_all(&text))?;
             text.clear();

@@ -1,15 +1,61 @@
 //! What a view shows of a recording: its own configuration, as far as the recording has it.
 
+use std::path::PathBuf;
+
 use wakelat_common::Classes;
 
+use super::super::open_input;
 use crate::config::{Config, ConfigError, READING_INTERVAL_NS, RecordedInput, ThresholdAction, ThresholdConfig};
-use wakelat_core::{aggregate::key::Key, recording::Header, report::LatencyFrom};
+use wakelat_core::{
+    aggregate::key::Key,
+    files::{FileIds, FileName, Files},
+    recording::Header,
+    report::LatencyFrom,
+};
 
-/// `config` for a recording with this header: with the classes and the start of the latency that it has.
+/// `config` for recordings with these headers: with the classes and the start of the latency that they have.
 ///
 /// # Errors
-/// If the recording does not have what `config` explicitly requests.
-pub fn config_of(header: &Header, config: &Config, input: &RecordedInput) -> Result<Config, ConfigError> {
+/// If the recordings do not have what `config` explicitly requests, or cannot be shown together.
+pub fn config_of(headers: &[&Header], config: &Config, input: &RecordedInput) -> Result<Config, ConfigError> {
+    check_same_waits(headers, input)?;
+    let mut config = config.clone();
+    for header in headers {
+        config = config_of_one(header, &config, input)?;
+    }
+    let name = |(path, header): (&PathBuf, &&Header)| FileName {
+        file: path.display().to_string(),
+        host: header.machine.host.clone(),
+    };
+    config.output.files = Files::new(input.paths.iter().zip(headers).map(name));
+    Ok(config)
+}
+
+/// The processes that made the recordings with these headers, by their IDs among those of all recordings.
+pub fn own_pids(headers: &[&Header]) -> Vec<u32> {
+    let own = |(number, header): (usize, &&Header)| header.own_pid.map(|pid| FileIds::new(number).tid(pid));
+    // Those of a single recording are as they are.
+    headers.iter().enumerate().filter_map(own).collect()
+}
+
+/// Checks that all recordings have the same classes of waits, from the same event on.
+fn check_same_waits(headers: &[&Header], input: &RecordedInput) -> Result<(), ConfigError> {
+    let of = |header: &Header| {
+        let classes: Vec<_> = header.classes.iter().map(|class| class.name()).collect();
+        format!("{} from `{}`", classes.join(", "), header.from.name())
+    };
+    let files = || input.paths.iter().map(|path| open_input::name(path)).zip(headers.iter().map(|header| of(header)));
+    let Some((first, its)) = files().next() else { return Ok(()) };
+    match files().find(|(_, other)| *other != its) {
+        None => Ok(()),
+        Some((file, other)) => {
+            let why = format!("{first} has waits of {its}, and {file} of {other}; show them separately");
+            Err(ConfigError::usage("--input", why))
+        }
+    }
+}
+
+fn config_of_one(header: &Header, config: &Config, input: &RecordedInput) -> Result<Config, ConfigError> {
     let mut config = config.clone();
     if let Some(text) = &header.text {
         config.check_trace_text(text, !input.cgroups.is_empty())?;
@@ -64,7 +110,7 @@ mod tests {
         let parsed = crate::cli::parse(line.split_whitespace().map(Into::into)).map_err(|error| error.to_string())?;
         let Command::Hist(config) = parsed.command else { panic!("{:?}", parsed.command) };
         let header = Header { classes: classes.to_vec(), from, ..Header::default() };
-        config_of(&header, &config, config.input.as_ref().unwrap()).map_err(|error| error.to_string())
+        config_of(&[&header], &config, config.input.as_ref().unwrap()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -97,7 +143,7 @@ mod tests {
         let Command::Hist(config) = parsed.command else { panic!("{:?}", parsed.command) };
         let text = Some(TextSource { kind: TextKind::Ftrace, has_delivery, has_processes, resolution_ns: 1 });
         let header = Header { classes: Class::ALL.into(), from: LatencyFrom::Waking, text, ..Header::default() };
-        config_of(&header, &config, config.input.as_ref().unwrap()).map_err(|error| error.to_string())
+        config_of(&[&header], &config, config.input.as_ref().unwrap()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -132,7 +178,7 @@ mod tests {
                 panic!("{flags}")
             };
             let header = Header { classes: Class::ALL.into(), threshold_ns: recorded_ns, ..Header::default() };
-            let config = config_of(&header, &config, config.input.as_ref().unwrap()).unwrap();
+            let config = config_of(&[&header], &config, config.input.as_ref().unwrap()).unwrap();
             config.threshold.map(|threshold| threshold.threshold_ns)
         };
         assert_eq!(of("", None), None);

@@ -34,7 +34,7 @@ impl<'a> LiveReplay<'a> {
     pub fn open(config: &'a Config, input: &'a RecordedInput, header: &Header, view: &'a mut dyn View) -> Result<Self> {
         let takes_input = view.takes_input();
         let output = Some(Output::open(config.output.path.as_deref())?);
-        Ok(Self { replay: Replay::new(config, input, header, view), takes_input, output, writer: None, ended: None })
+        Ok(Self { replay: Replay::new(config, input, &[header], view), takes_input, output, writer: None, ended: None })
     }
 
     /// Starts the thread that writes the output.
@@ -54,7 +54,7 @@ impl<'a> LiveReplay<'a> {
     /// Shows a frame of the recording.
     pub fn take(&mut self, frame: &Frame<'_>) {
         let (None, Some(writer)) = (&self.ended, &mut self.writer) else { return };
-        if let Err(error) = self.replay.take(frame.clone(), writer) {
+        if let Err(error) = self.replay.take(frame.clone(), None, writer) {
             self.ended = Some(writer.classify_error(error));
         }
     }

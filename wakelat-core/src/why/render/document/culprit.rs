@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::container::ContainerDocument;
 use crate::{
+    files::{own_cgroup, own_number, own_tid},
     timeline::{
         component::{Actor, Culprit},
         event::InterruptSource,
@@ -53,12 +54,15 @@ pub(super) struct ActorDocument {
     /// only; and `pod`, the UID of its Kubernetes pod, or `null`. The whole field is `null` if the path is not a
     /// container's.
     pub(super) container: Option<ContainerDocument>,
+    /// Name of the recording of a task, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) file: Option<String>,
 }
 
 impl ActorDocument {
     pub(super) fn new(actor: &Actor, summary: &Summary) -> Self {
         let in_cgroup = |id: Option<u64>| Self {
-            cgroup_id: id,
+            cgroup_id: id.map(own_cgroup),
             cgroup: id.and_then(|id| summary.cgroups.get(&id).cloned()),
             container: ContainerDocument::of(id, summary),
             ..Self::default()
@@ -67,8 +71,9 @@ impl ActorDocument {
             Actor::Task(task) => Self {
                 kind: Some(ActorKind::Task),
                 name: Some(task.comm.to_string()),
-                tid: Some(task.tid),
-                pid: Some(task.pid),
+                tid: Some(own_tid(task.tid)),
+                pid: Some(own_tid(task.pid)),
+                file: summary.files.of_tid(task.tid).map(str::to_owned),
                 prio: Some(task.prio),
                 ..in_cgroup(task.cgroup_id)
             },
@@ -84,7 +89,9 @@ impl ActorDocument {
 
     pub(super) fn noise(source: &InterruptSource) -> Self {
         let (kind, name, number) = match source {
-            InterruptSource::Irq { number, name } => (ActorKind::Irq, Some(name.to_string()), Some(*number)),
+            InterruptSource::Irq { number, name } => {
+                (ActorKind::Irq, Some(name.to_string()), Some(own_number(*number)))
+            }
             // The numbers of vectors are wakelat's own, so they are not written.
             InterruptSource::Vector(number) => {
                 (ActorKind::Vector, labels::vector_name(*number).map(str::to_owned), None)

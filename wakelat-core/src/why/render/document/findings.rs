@@ -49,7 +49,7 @@ impl FindingDocument {
             CauseName::Wakelat => ActorDocument {
                 kind: Some(ActorKind::Task),
                 name: Some("wakelat".to_owned()),
-                pid: summary.own_pid,
+                pid: if let [pid] = summary.own_pids[..] { Some(pid) } else { None },
                 ..ActorDocument::default()
             },
             CauseName::Many(_) | CauseName::Unnamed => ActorDocument::default(),

@@ -6,6 +6,7 @@ use super::{
     container::ContainerDocument, culprit::CulpritDocument, stacks::StacksDocument, work_items::WorkItemDocument,
 };
 use crate::{
+    files::{own_number, own_tid},
     render::timestamps,
     report::Report,
     timeline::{Breakdown, breakdown::Share},
@@ -57,6 +58,9 @@ pub(super) struct ExemplarDocument<'a> {
     /// With `--stacks`: the waker's stack, and the stack at which the task had left its CPU (semantics.md); `null`
     /// without it.
     stacks: Option<StacksDocument<'a>>,
+    /// Name of the recording, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
 }
 
 impl<'a> ExemplarDocument<'a> {
@@ -66,7 +70,7 @@ impl<'a> ExemplarDocument<'a> {
         let spans = |index: usize| {
             let own = breakdown.spans.iter().filter(move |span| span.share == index);
             own.map(|span| WaitSpanDocument {
-                cpu: span.cpu,
+                cpu: span.cpu.map(own_number),
                 from_ns: span.from_ns - breakdown.from_ns,
                 to_ns: span.to_ns - breakdown.from_ns,
             })
@@ -80,16 +84,16 @@ impl<'a> ExemplarDocument<'a> {
         let namespace = summary.namespaces.get(&wait.tid);
         Self {
             class: wait.class.name(),
-            tid: wait.tid,
-            pid: wait.pid,
+            tid: own_tid(wait.tid),
+            pid: own_tid(wait.pid),
             comm: wait.comm.to_string(),
             cgroup: wait.cgroup_id.and_then(|id| summary.cgroups.get(&id).cloned()),
             container: ContainerDocument::of(wait.cgroup_id, summary),
             pid_ns: namespace.and_then(|namespace| namespace.pid_ns),
             ns_tid: namespace.map(|namespace| namespace.tid),
             prio: wait.prio,
-            cpu: wait.cpu,
-            waker_tid: wait.waker_tid,
+            cpu: own_number(wait.cpu),
+            waker_tid: wait.waker_tid.map(own_tid),
             waker_comm: wait.waker_tid.and_then(|tid| summary.wakers.get(&tid)).map(|comm| comm.to_string()),
             at_ns: wait.at_ns,
             at_unix_ns: timestamps::unix_ns(wait.at_ns, report.unix_offset_ns),
@@ -98,6 +102,7 @@ impl<'a> ExemplarDocument<'a> {
             migrations: breakdown.ended_wait.migrations,
             shares: breakdown.shares.iter().enumerate().map(share).collect(),
             stacks: one.symbolized.as_ref().map(StacksDocument::new),
+            file: summary.files.of_tid(wait.tid).map(str::to_owned),
         }
     }
 }
