@@ -147,7 +147,9 @@ const CHANGING_DIRECTORIES: &[c_long] = &[
     libc::SYS_unlink,
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const CHANGING_DIRECTORIES: &[c_long] = &[libc::SYS_openat, libc::SYS_renameat2, libc::SYS_unlinkat];
+// glibc's rename(3) makes a call of its own on each architecture.
+const CHANGING_DIRECTORIES: &[c_long] =
+    &[libc::SYS_openat, libc::SYS_renameat2, libc::SYS_renameat, libc::SYS_unlinkat];
 
 /// The flag of clone(2) that makes it start a thread and not a process.
 const THREAD: u64 = libc::CLONE_THREAD as u64;
