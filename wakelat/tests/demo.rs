@@ -99,6 +99,8 @@ fn an_overview_ends_with_the_commands_to_continue_with() {
     assert!(longest < next, "{text}");
     for command in text[next..].lines().filter_map(|line| line.trim().strip_prefix("wakelat ")) {
         let arguments: Vec<&str> = command.split("  ").next().expect("a command").split(' ').collect();
-        shown(&arguments);
+        let text = shown(&arguments);
+        // The waits of the overview, not only its command line.
+        assert!(!text.contains("no wait "), "{command}: {text}");
     }
 }

@@ -27,7 +27,7 @@ pub trait FrameSink {
     fn end_segment(&mut self) -> io::Result<()>;
 }
 
-/// Makes a recording of events: adds the names that they need, and tells where segments end.
+/// Makes a recording of events: adds the names that they need, and ends segments.
 ///
 /// Names are repeated in each segment: a reader can start with any.
 #[derive(Debug, Default)]

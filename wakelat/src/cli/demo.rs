@@ -11,7 +11,8 @@ Examples:
   wakelat demo                         what delayed the tasks, at a glance
   wakelat demo why --by cgroup         the causes for each cgroup
   wakelat demo top --sort p99          the tasks that wait longest
-  wakelat demo trace --threshold 20ms  each wait of 20 ms or more
+  wakelat demo trace --class runqueue --threshold 20ms
+                                       each wait of 20 ms or more
   wakelat demo hist 1                  a chart for each second";
 
 /// Number of the longest waits in an overview.

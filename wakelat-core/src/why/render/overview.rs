@@ -91,7 +91,8 @@ fn causes(breakdown: &Breakdown, summary: &Summary, style: &Style) -> String {
 /// Appends the commands that show more.
 fn next_commands(summary: &Summary, program: &str, style: &Style, out: &mut String) {
     let longest_ns = summary.worst.last().map_or(0, |one| one.breakdown.latency_ns);
-    let threshold = format!("trace --threshold {}", threshold(longest_ns));
+    // The longest waits are of any class, and `trace` shows only wakeups by default.
+    let threshold = format!("trace --class runqueue --threshold {}", threshold(longest_ns));
     let commands = [
         (
             format!("{program} why --details"),

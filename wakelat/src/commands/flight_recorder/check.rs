@@ -8,7 +8,7 @@ use crate::status::status;
 pub struct RepeatedCheck {
     command: String,
     running: Option<Child>,
-    /// It could not be started, which is said once.
+    /// It could not be started. The warning is printed once.
     is_broken: bool,
 }
 
