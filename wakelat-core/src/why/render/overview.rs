@@ -23,8 +23,8 @@ use crate::{
 /// Maximum number of causes that are shown of one of the longest waits.
 const MAX_CAUSES: usize = 2;
 
-/// On narrower terminals, what a command shows is below it: columns.
-const BESIDE: usize = 72;
+/// If there is less room beside the commands, what each shows is below it: columns.
+const MIN_BESIDE: usize = 40;
 
 /// Minimum share of a wait that a cause needs to be shown: percent.
 const MIN_CAUSE_PERCENT: u64 = 10;
@@ -106,7 +106,7 @@ fn next_commands(summary: &Summary, program: &str, style: &Style, out: &mut Stri
     TextLine::of(TextStyle::Title, "next").finish(style, out);
     for (command, shows) in commands {
         let command = TextLine::of(TextStyle::Strong, format!("  {command:width$}  "));
-        if style.columns() < BESIDE {
+        if style.columns() < command.width() + MIN_BESIDE {
             command.finish(style, out);
             paragraph(TextLine::of(TextStyle::Plain, "      "), TextStyle::Plain, shows, style, out);
         } else {
