@@ -78,7 +78,7 @@ pub struct ReplayedWaits {
     pub waits: Vec<ReplayWait>,
     /// Wakeups of tasks that were on a CPU.
     pub already_running: u64,
-    /// Wakeups of tasks that were already waiting.
+    /// Wakeups of preempted tasks, which were already waiting.
     pub already_queued: u64,
     /// Switch-ins of tasks that, according to the records, slept: 0, or the records are incomplete.
     pub unexplained: u64,
@@ -113,8 +113,11 @@ pub fn own(events: &[ReplayEvent], wanted: impl Fn(&str) -> bool) -> ReplayedWai
                 let waking = task.waking.take().filter(|_| !new);
                 match task.state {
                     State::Running if !new => own.already_running += u64::from(wanted(comm)),
-                    State::Waits(_) if !new => own.already_queued += u64::from(wanted(comm)),
-                    // A new task may reuse the number of one that has exited.
+                    State::Waits(ReplayWait { class: "preempted", .. }) if !new => {
+                        own.already_queued += u64::from(wanted(comm))
+                    }
+                    // A new task may reuse the number of one that has exited, and a task that is woken a second time
+                    // has run meanwhile: the records lack it.
                     _ if wanted(comm) => {
                         task.state = begin(*tid, if *new { "new" } else { "wakeup" }, event.at_ns, waking);
                     }
@@ -235,10 +238,10 @@ mod tests {
     }
 
     #[test]
-    fn a_second_wakeup_restarts_only_the_triggers_clock() {
-        let events = [wakeup(100, false), wakeup(110, false), switch_in(150)];
+    fn a_wakeup_of_a_preempted_task_restarts_only_the_triggers_clock() {
+        let events = [switch_out(100, PREEMPTED), wakeup(110, false), switch_in(150)];
         let own = ours(&events);
-        assert_eq!((waits(&own), own.already_queued), (vec![("wakeup", 50)], 1));
+        assert_eq!((waits(&own), own.already_queued), (vec![("preempted", 50)], 1));
         assert_eq!(trigger(&events, |_| true), [(7, 40)]);
     }
 

@@ -14,7 +14,7 @@ use wakelat_tests::{
     task::Policy,
     tracefs,
     wakelat::command,
-    workload::{BehindHog, PingPong, Workload},
+    workload::{BehindHog, PingPong, WakeRace, Workload},
 };
 
 /// Precision of perf's analysis and of ftrace's text: ns.
@@ -36,8 +36,8 @@ fn view(arguments: &[&str], text: &Path) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Workloads in which no wakeup overlaps with another one of the same task: for those that do, perf, the oracle and the
-/// programs each have a rule of their own.
+/// Workloads in which no wakeup overlaps with another one of the same task: for those that do, perf has a rule of its
+/// own.
 fn loads() -> [(Workload, [&'static str; 2]); 2] {
     let cpu = machine::cpus()[0];
     let hog = BehindHog { rounds: 50, spin_ns: 2_000_000, cpu, sleeper: Policy::Fifo(20) };
@@ -134,7 +134,9 @@ fn the_text_of_ftrace_has_the_waits_of_the_oracle() -> TestOutcome {
     if !Path::new(&tracefs::path("instances")).is_dir() {
         return Err(Skip::because("tracefs is not mounted, or has no instances"));
     }
-    for (load, threads) in loads() {
+    let race = WakeRace { rounds: 500, cpus: machine::two_cpus()?, preemptor: true, sleep_after_ns: 1_000_000 };
+    let race = (Workload::WakeRace(race), ["wl-wakee", "wl-preemptor"]);
+    for (load, threads) in loads().into_iter().chain([race]) {
         let mut staged = load.stage();
         let recording = EventRecording::start();
         staged.perform();

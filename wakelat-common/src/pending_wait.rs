@@ -116,15 +116,31 @@ impl PendingWait {
         self.at_ns != 0 && self.wanted != 0
     }
 
-    /// `sched_waking` by `waker_pid`, of a task that last ran on `prev_cpu`. If the task already waits,
-    /// its wait stays as it is.
+    /// Whether a `sched_waking` now can belong to a wait that begins later. A preempted task already waits, and its
+    /// waker has nothing to do with that wait. A task that was woken is not woken again before it has run
+    /// (`try_to_wake_up()` sets its state to running, kernel/sched/core.c): the end of its pending wait was missed.
+    #[inline(always)]
+    pub const fn awaits_wakeup(&self) -> bool {
+        self.at_ns == 0 || self.class != Class::Preempted as u8
+    }
+
+    /// `sched_waking` by `waker_pid`, of a task that last ran on `prev_cpu`. Changes no pending wait: it may run in
+    /// parallel with a switch of the task.
     #[inline(always)]
     pub fn waking(&mut self, now_ns: u64, waker_pid: u32, prev_cpu: u32) {
-        if self.at_ns == 0 {
+        if self.awaits_wakeup() {
             self.waking_at_ns = now_ns;
             self.waker_pid = waker_pid;
             self.prev_cpu = prev_cpu;
         }
+    }
+
+    /// A wakeup of `class` of a task that is not on a CPU: if it shows that the end of the pending wait was missed, drops
+    /// that wait and returns its class, if it was requested. Not by the rules of a hist trigger, to which each wakeup is
+    /// a new start.
+    #[inline(always)]
+    pub fn drop_missed(&mut self, class: Class) -> Option<Class> {
+        if matches!(class, Class::New) || self.awaits_wakeup() { self.switch_out() } else { None }
     }
 
     /// `sched_wakeup` or `sched_wakeup_new` of a task that is not on a CPU. The earliest start wins,

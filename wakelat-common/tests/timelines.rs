@@ -6,7 +6,7 @@
 //!
 //! A change from one state to the next is the event that causes it. A second line marks what a drawing
 //! cannot show: `w` a wakeup event without effect, `n` the wakeup is that of a new task, `s` the task
-//! that loses its CPU has already announced that it will sleep, `m` the switch-in is missed, `x` the
+//! that loses its CPU has already announced that it will sleep, `m` the switch is missed, `x` the
 //! switch-out is the last one, `k` `sched_waking` happened a microsecond before.
 
 use proptest::prelude::*;
@@ -48,7 +48,7 @@ impl Observer {
             return;
         }
         let latest_wins = self.latest_wins;
-        let left = if class == New { self.entry().switch_out() } else { None };
+        let left = if latest_wins { None } else { self.entry().drop_missed(class) };
         self.missed_switch += u64::from(left.is_some());
         if self.entry().wakeup(now_ns, 1, class, latest_wins) == WakeupOutcome::AlreadyQueued {
             self.already_queued += 1;
@@ -92,7 +92,7 @@ impl Observer {
                     let class = if mark(at) == 'n' { New } else { Wakeup };
                     self.wakeup(now_ns, class, false);
                 }
-                ('~', '=') if mark(at) == 'm' => {}
+                ('~', '=') | ('=', '_') if mark(at) == 'm' => {}
                 ('~', '=') => self.switch_in(now_ns),
                 ('=', '~') => {
                     let state = if mark(at) == 's' { 1 } else { 0 };
@@ -202,6 +202,25 @@ fn a_missed_switch_in_is_counted_and_not_a_long_wait() {
 }
 
 #[test]
+fn after_a_missed_run_the_next_wakeup_begins_a_new_wait() {
+    let observer = replay("_~==_~~==", "  m m    ");
+    let Observer { missed_switch, already_queued, .. } = observer;
+    assert_eq!((observer.waits.as_slice(), missed_switch, already_queued), ([(Wakeup, 2)].as_slice(), 1, 0));
+}
+
+#[test]
+fn after_a_missed_switch_in_the_delivery_is_that_of_the_next_wakeup() {
+    let mut pending = PendingWait::IDLE;
+    pending.waking(1000, 7, 3);
+    pending.wakeup(2000, 1, Wakeup, false);
+    // Its switch-in is missed. On its way to sleep it is woken again.
+    pending.waking(9000, 8, 4);
+    assert_eq!(pending.switch_out(), Some(Wakeup));
+    pending.wakeup(9500, 1, Wakeup, false);
+    assert_eq!(pending.switch_in(|wait| Some((wait.delivery_ns(), wait.waker_pid))), Some((500, 8)));
+}
+
+#[test]
 fn a_missed_death_is_not_a_wait_of_the_next_task() {
     let mut observer = Observer::default();
     observer.entry().wakeup(1000, 1, Wakeup, false);
@@ -271,7 +290,8 @@ proptest! {
         }
         let observer = replay(&drawing, &marks.into_iter().collect::<String>());
         let measured = observer.waits.iter().filter(|(class, _)| *class == Wakeup).count() as u64;
-        prop_assert_eq!(observer.seen, measured + observer.already_running + observer.already_queued);
+        let Observer { seen, already_running, already_queued, missed_switch, .. } = observer;
+        prop_assert_eq!(seen, measured + already_running + already_queued + missed_switch);
     }
 
     #[test]

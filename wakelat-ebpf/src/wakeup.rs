@@ -59,8 +59,7 @@ pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
             *pending = PendingWait { pid, ..PendingWait::IDLE };
         }
         pending.waking(now, waker, prev_cpu);
-        // A later waker of a task that already waits has nothing to do with that wait.
-        if pending.at_ns == 0 {
+        if pending.awaits_wakeup() {
             stack::of_waker(ctx, pid, now);
         }
         if feature_enabled(feature::SWITCHES) {
@@ -156,9 +155,7 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, words: *mut CpuWords, ta
         // SAFETY: the entry is this task's, and the lock of its run queue is held (unless the task wakes
         // itself under the rules of a hist trigger).
         let TrackedTask { pending: start, context } = unsafe { &mut *entry };
-        if class == Class::New
-            && let Some(tally) = start.switch_out().and_then(CpuCounters::of)
-        {
+        if !trigger_rules && let Some(tally) = start.drop_missed(class).and_then(CpuCounters::of) {
             tally.count(Counter::MissedSwitch);
         }
         if start.wakeup(now, pid, class, trigger_rules) == WakeupOutcome::AlreadyQueued {

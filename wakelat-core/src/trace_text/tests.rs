@@ -115,18 +115,30 @@ fn a_wait_lasts_from_its_wakeup_to_the_switch_in() {
 }
 
 #[test]
-fn a_second_wakeup_keeps_the_start_and_one_of_a_running_task_starts_nothing() {
+fn a_wakeup_of_a_preempted_task_keeps_the_start_and_one_of_a_running_task_starts_nothing() {
     let all = Translated::of(&trace(&[
-        (10, 0, 9, woken("sched_wakeup", 7, 0)),
+        (10, 0, 7, switch(7, "R+", 9)),
         (20, 0, 9, woken("sched_wakeup", 7, 0)),
         (30, 0, 9, switch(9, "S", 7)),
         (40, 1, 8, woken("sched_wakeup", 7, 0)),
         (50, 0, 7, switch(7, "S", 0)),
     ]));
     assert_eq!(all.header.from, LatencyFrom::Wakeup);
-    assert_eq!(all.latencies(), [(7, Class::Wakeup, 20)]);
+    assert_eq!(all.latencies(), [(7, Class::Preempted, 20)]);
     let wakeups = all.end().coverage.wakeups;
-    assert_eq!((wakeups.seen, wakeups.already_queued, wakeups.already_running), (3, 1, 1));
+    assert_eq!((wakeups.seen, wakeups.already_queued, wakeups.already_running), (2, 1, 1));
+}
+
+#[test]
+fn a_second_wakeup_shows_that_the_end_of_the_first_wait_was_missed() {
+    let all = Translated::of(&trace(&[
+        (10, 0, 9, woken("sched_wakeup", 7, 0)),
+        (20, 0, 9, woken("sched_wakeup", 7, 0)),
+        (25, 0, 9, switch(9, "S", 7)),
+    ]));
+    assert_eq!(all.latencies(), [(7, Class::Wakeup, 5)]);
+    let wakeups = all.end().coverage.wakeups;
+    assert_eq!((wakeups.seen, wakeups.measured, wakeups.missed_switch), (2, 1, 1));
 }
 
 #[test]

@@ -147,7 +147,7 @@ impl Waits {
         let losses = self.losses;
         if let Some(thread) = self.thread(woken.tid) {
             Self::drop_uncertain(thread, losses);
-            if thread.pending.at_ns == 0 {
+            if thread.pending.awaits_wakeup() {
                 (thread.waker_tid, thread.waker_cpu) = (head.tid, head.cpu);
             }
             thread.pending.waking(head.at_ns, head.tid, woken.target_cpu);
@@ -179,14 +179,14 @@ impl Waits {
             return;
         };
         Self::drop_uncertain(thread, losses);
-        let mut missed = None;
-        if class == Class::New {
-            missed = thread.pending.switch_out();
-            *thread = TracedThread::default();
-        } else if is_running {
+        if is_running && class != Class::New {
             thread.pending.already_running();
             self.wakeups.already_running += 1;
             return;
+        }
+        let missed = thread.pending.drop_missed(class);
+        if class == Class::New {
+            *thread = TracedThread::default();
         }
         thread.comm = woken.comm;
         let outcome = thread.pending.wakeup(head.at_ns, woken.tid, class, false);
