@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{BufRead as _, BufReader},
     process::{Command, Stdio},
     time::Instant,
 };
@@ -10,6 +11,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     once,
+    report::{JsonReport, JsonSwitchIns},
     suite::{self, TestOutcome},
     wakelat::{Wakelat, command},
     workload::until,
@@ -19,6 +21,8 @@ fn main() {
     suite::main(once![
         a_run_ends_with_its_command_and_has_its_exit_code,
         every_task_of_a_command_is_in_the_window,
+        the_tree_of_a_command_is_the_command_and_all_that_it_forks,
+        the_tree_of_a_process_has_the_descendants_that_exist_already,
         a_command_is_started_as_without_wakelat,
         a_command_that_cannot_run_ends_the_run,
         a_signal_ends_the_run_and_its_command,
@@ -57,6 +61,62 @@ fn every_task_of_a_command_is_in_the_window() -> TestOutcome {
     let of_bash = report["groups"].as_array().expect("groups").iter().filter(|group| group["key"]["comm"] == "bash");
     let waits: u64 = of_bash.map(|group| group["count"].as_u64().expect("a count")).sum();
     assert_eq!(waits, TASKS, "{report}");
+    Ok(())
+}
+
+/// Checks that a report of class `new` by name has `expected` waits of `bash` and no others, except for those whose
+/// switches the machine hid.
+fn assert_has_new_waits_of_bash(expected: u64, report: &str) {
+    let report: JsonReport = serde_json::from_str(report.trim()).expect("JSON");
+    assert!(report.groups.iter().all(|group| group.key["comm"] == "bash"), "{report:?}");
+    let waits: u64 = report.groups.iter().map(|group| group.count).sum();
+    let by_queue = |terms: &JsonSwitchIns| terms.unknown_start + terms.after_unseen + terms.unseen;
+    let hidden = report.coverage.wakeups.missed_switch + report.coverage.switch_ins.as_ref().map_or(0, by_queue);
+    assert!(
+        (expected.saturating_sub(hidden)..=expected).contains(&waits),
+        "{waits} waits, {hidden} hidden: {report:?}"
+    );
+}
+
+fn the_tree_of_a_command_is_the_command_and_all_that_it_forks() -> TestOutcome {
+    const ROUNDS: u64 = 20;
+    let others = ["-c", "while :; do (exec true) & wait; done"];
+    let mut others = Command::new("bash").args(others).spawn().expect("bash");
+    let script = format!("i=0; while [ $i -lt {ROUNDS} ]; do ( (exec true) & wait ) & wait; i=$((i+1)); done");
+    let of = |attach, from| {
+        let tree = ["hist", "--tree", "--class", "new", "--by", "comm", "--json", "-q", "--attach", attach];
+        run(&[&tree[..], &["--from", from, "--", "bash", "-c", &script]].concat())
+    };
+    let runs = [("btf", "wakeup"), ("btf", "queued"), ("raw", "wakeup"), ("raw", "queued")];
+    let shown = runs.map(|(attach, from)| of(attach, from));
+    others.kill().expect("bash");
+    others.wait().expect("bash");
+    for (code, shown, said) in shown {
+        assert_eq!(code, Some(0), "{said}");
+        assert_has_new_waits_of_bash(2 * ROUNDS, &shown);
+    }
+    Ok(())
+}
+
+fn the_tree_of_a_process_has_the_descendants_that_exist_already() -> TestOutcome {
+    const FORKS: u64 = 20;
+    // The descendant says that it exists, and forks when its input ends.
+    let forks = format!("i=0; while [ $i -lt {FORKS} ]; do (exec true) & wait; i=$((i+1)); done");
+    let script = format!("exec 3<&0; {{ (echo begun; read line; {forks}) & wait; }} <&3");
+    let mut tree = Command::new("bash");
+    let tree = tree.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut tree = tree.spawn().expect("bash");
+    let mut begun = String::new();
+    BufReader::new(tree.stdout.take().expect("a pipe")).read_line(&mut begun).expect("bash writes");
+    let pid = tree.id().to_string();
+    let hist = ["hist", "--tree", "--pid", &pid, "--class", "new", "--by", "comm", "--json"];
+    let wakelat = Wakelat::measuring(command(&hist));
+    drop(tree.stdin.take());
+    assert!(tree.wait().expect("bash").success());
+    wakelat.signal(Signal::SIGINT);
+    let ended = wakelat.end();
+    assert!(ended.status.success(), "{ended:?}");
+    assert_has_new_waits_of_bash(FORKS, &ended.stdout);
     Ok(())
 }
 

@@ -60,6 +60,7 @@ fn every_program_passes_the_verifier() -> TestOutcome {
             print_verified(&[&arguments[..], more].concat());
         }
         if AttachCase::TYPES.contains(&attach) {
+            print_verified(&["hist", "-d", "1ms", "--attach", attach.name(), "--pid", "1", "--tree"]);
             let arguments = ["hist", "-d", "1ms", "--class", "runqueue", "--from", "queued", "--attach", attach.name()];
             print_verified(&arguments);
             print_verified(&[&arguments[..], &["--by", groups, "--mode", "aggregate"]].concat());

@@ -6,6 +6,9 @@ use crate::glob::Glob;
 /// Highest number of CPUs that a filter can name (`NR_CPUS` of the largest distribution kernels, 8192).
 pub const MAX_CPUS: usize = 8192;
 
+/// Number of processes that a filter can follow at a time, with all descendants.
+pub const MAX_PROCESSES: u32 = 1 << 15;
+
 /// Lowest kernel priority: that of a deadline task.
 pub const MIN_PRIO: i32 = -1;
 /// Highest kernel priority: nice 19 (`MAX_PRIO - 1`, include/linux/sched/prio.h).
@@ -30,6 +33,8 @@ pub mod part {
     pub const POLICY: u32 = 1 << 6;
     /// Excludes the process in the load-time integer `OWN_TGID`.
     pub const OTHERS: u32 = 1 << 7;
+    /// With [`TGID`]: also the descendants of the processes, which the programs add to the map.
+    pub const DESCENDANTS: u32 = 1 << 8;
 }
 
 /// The values that a filter compares with, except for IDs, which have maps of their own.

@@ -47,6 +47,8 @@ mod osnoise_tracers;
 #[cfg(target_arch = "bpf")]
 mod panic_license;
 #[cfg(target_arch = "bpf")]
+mod process_tree;
+#[cfg(target_arch = "bpf")]
 mod program_run_budget;
 #[cfg(target_arch = "bpf")]
 mod program_run_timer;

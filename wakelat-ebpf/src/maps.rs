@@ -22,7 +22,7 @@ use crate::cpu_words;
 #[btf_map]
 pub static FILTER: Array<Filter, 1> = Array::new();
 
-/// Process IDs that the filter accepts. Written by user space before the programs are attached.
+/// Process IDs that the filter accepts. Written by user space, and by the programs that follow forks.
 #[btf_map]
 pub static TGIDS: HashMap<u32, u8, 1> = HashMap::new();
 

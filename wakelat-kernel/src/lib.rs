@@ -18,6 +18,7 @@ pub mod machine;
 pub mod mounts;
 pub mod namespace;
 pub mod privilege;
+pub mod processes;
 pub mod ranges;
 pub mod release;
 pub mod requirement;

@@ -10,7 +10,7 @@ use wakelat_common::{Class, program_runs::ProgramKind};
 
 use crate::{
     kernel_structs::{Probe, Task},
-    program_run_timer, switch_queue_clock, switch_waits, wakeup,
+    process_tree, program_run_timer, switch_queue_clock, switch_waits, wakeup,
 };
 
 // TP_PROTO(struct task_struct *p)
@@ -55,5 +55,21 @@ fn raw_queue_switch(ctx: RawTracePointContext) -> i32 {
     program_run_timer::run_with_words(ProgramKind::Switch, |words| {
         switch_queue_clock::switch(words, preempt, Task::<Probe>::new(ctx.arg(1)), Task::<Probe>::new(ctx.arg(2)))
     });
+    0
+}
+
+// TP_PROTO(struct task_struct *parent, struct task_struct *child)
+#[raw_tracepoint(tracepoint = "sched_process_fork")]
+fn raw_tree_fork(ctx: RawTracePointContext) -> i32 {
+    program_run_timer::run(ProgramKind::Other, || {
+        process_tree::forked(Task::<Probe>::new(ctx.arg(0)), Task::<Probe>::new(ctx.arg(1)))
+    });
+    0
+}
+
+// TP_PROTO(struct task_struct *p)
+#[raw_tracepoint(tracepoint = "sched_process_free")]
+fn raw_tree_free(ctx: RawTracePointContext) -> i32 {
+    program_run_timer::run(ProgramKind::Other, || process_tree::freed(Task::<Probe>::new(ctx.arg(0))));
     0
 }

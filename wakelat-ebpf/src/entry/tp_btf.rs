@@ -11,8 +11,8 @@ use wakelat_common::{
 use crate::{
     cpu_idle, fork_exec, interrupt,
     kernel_structs::{Direct, IrqAction, Task, TaskFields as _, WorkStruct},
-    migration, program_run_timer, switch_events, switch_queue_clock, switch_queue_events, switch_waits, wait_causes,
-    wakeup, work_item,
+    migration, process_tree, program_run_timer, switch_events, switch_queue_clock, switch_queue_events, switch_waits,
+    wait_causes, wakeup, work_item,
 };
 
 // TP_PROTO(struct task_struct *p)
@@ -160,6 +160,22 @@ fn sched_process_fork(ctx: BtfTracePointContext) -> i32 {
     program_run_timer::run(ProgramKind::Other, || {
         fork_exec::emit(Task::<Direct>::new(ctx.arg(0)), Task::<Direct>::new(ctx.arg(1)).pid())
     });
+    0
+}
+
+// TP_PROTO(struct task_struct *parent, struct task_struct *child)
+#[btf_tracepoint(function = "sched_process_fork")]
+fn tree_fork(ctx: BtfTracePointContext) -> i32 {
+    program_run_timer::run(ProgramKind::Other, || {
+        process_tree::forked(Task::<Direct>::new(ctx.arg(0)), Task::<Direct>::new(ctx.arg(1)))
+    });
+    0
+}
+
+// TP_PROTO(struct task_struct *p)
+#[btf_tracepoint(function = "sched_process_free")]
+fn tree_free(ctx: BtfTracePointContext) -> i32 {
+    program_run_timer::run(ProgramKind::Other, || process_tree::freed(Task::<Direct>::new(ctx.arg(0))));
     0
 }
 

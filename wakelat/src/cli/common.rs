@@ -51,11 +51,15 @@ impl CommonFlags {
     pub(super) fn config(&self, machine: &Machine) -> Result<Config, ConfigError> {
         let (classes, merged) = self.filter.classes()?;
         let (resources, notes) = self.resources.config(machine)?;
+        let mut filter = self.filter.config(machine)?;
+        if self.filter.tree {
+            filter.set_tree(!self.command.is_empty(), machine)?;
+        }
         Ok(Config {
             input: None,
             command: self.command.clone(),
             window: self.window.config(),
-            filter: self.filter.config(machine)?,
+            filter,
             classes,
             merged,
             from: self.filter.from(classes)?,

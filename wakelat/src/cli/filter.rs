@@ -46,6 +46,10 @@ pub struct FilterFlags {
     #[command(flatten)]
     pub tasks: TaskFlags,
 
+    /// Only this process and its descendants: COMMAND, or the processes of --pid
+    #[arg(long)]
+    pub tree: bool,
+
     /// Only tasks in this cgroup (v2) or its descendants, such as /kubepods; repeatable
     #[arg(long, value_name = "PATH")]
     pub cgroup: Vec<PathBuf>,
@@ -155,7 +159,9 @@ impl FilterFlags {
     /// If a flag cannot match anything.
     pub(super) fn recorded_config(&self) -> Result<FilterConfig, ConfigError> {
         let mut config = FilterConfig::new(true);
-        config.set_recorded(&self.tasks.pid, &self.tasks.tid, &self.tasks.cpus)?;
+        // A recording has no other waits than those of the tree.
+        let pids = if self.tree { &[][..] } else { &self.tasks.pid };
+        config.set_recorded(pids, &self.tasks.tid, &self.tasks.cpus)?;
         config.set_comms(&self.tasks.comm)?;
         for prios in &self.tasks.prio {
             config.add_prios(prios)?;

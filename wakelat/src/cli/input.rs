@@ -54,7 +54,7 @@ pub struct RecordingFlags {
 }
 
 /// The flags of a measurement: a recording determines them, or does not need them.
-pub(super) const OF_MEASUREMENT: [&str; 18] = [
+pub(super) const OF_MEASUREMENT: [&str; 19] = [
     "attach",
     "btf",
     "collect",
@@ -72,6 +72,7 @@ pub(super) const OF_MEASUREMENT: [&str; 18] = [
     "ring_size",
     "rt_priority",
     "stacks",
+    "tree",
     "warm_up",
 ];
 

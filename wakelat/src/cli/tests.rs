@@ -143,6 +143,8 @@ fn every_filter_is_applied() {
     );
     assert_eq!(config.filter.cgroups.len(), 1);
     let filter = &config.filter.filter;
+    let tree = self::config("wakelat hist --tree -p 100").filter;
+    assert_eq!((tree.parts, tree.tgids), (part::TGID | part::DESCENDANTS | part::OTHERS, vec![100]));
     assert!(filter.comm.matches(b"nginx: worker\0\0\0") && filter.comm.matches(b"redis\0\0\0\0\0\0\0\0\0\0\0"));
     assert!(filter.wants_cpu(0) && !filter.wants_cpu(1) && filter.wants_cpu(3));
     assert!(filter.wants_prio(-1) && !filter.wants_prio(0) && filter.wants_prio(139));
@@ -343,6 +345,7 @@ fn what_this_machine_cannot_serve_is_a_failure() {
         ("wakelat hist --by cgroup", no_v2),
         ("wakelat hist -p 100", container),
         ("wakelat hist -t 101", container),
+        ("wakelat hist --tree -- make", container),
     ] {
         let (text, code) = refused(line, change);
         assert_eq!(code, 1, "{line}: {text}");

@@ -5,7 +5,7 @@ use aya::{
     Btf, Ebpf,
     programs::{BtfTracePoint, Program, RawTracePoint, TracePoint, raw_trace_point, tp_btf, trace_point},
 };
-use wakelat_common::Class;
+use wakelat_common::{Class, filter::part};
 
 use super::Settings;
 
@@ -119,7 +119,15 @@ const SCHED_POINTS: [AttachPoint; 8] = [
 /// Events between waits, in the order of attaching: the end of something before its beginning. Not every
 /// kernel has all of them: those of `irq_vectors` exist only on x86
 /// (arch/x86/include/asm/trace/irq_vectors.h).
-const EVENT_POINTS: [AttachPoint; 20] = [
+const EVENT_POINTS: [AttachPoint; 22] = [
+    AttachPoint {
+        program: ProgramSpec { tracepoint: "sched_process_fork", program: "tree_fork" },
+        needed: follows_descendants,
+    },
+    AttachPoint {
+        program: ProgramSpec { tracepoint: "sched_process_free", program: "tree_free" },
+        needed: follows_descendants,
+    },
     AttachPoint::new("sched_migrate_task", |settings| settings.timeline.is_some()),
     AttachPoint::new("cpu_idle", |settings| settings.timeline.is_some_and(|timeline| timeline.idle)),
     AttachPoint::new("sched_process_exec", records_forks),
@@ -145,6 +153,10 @@ const EVENT_POINTS: [AttachPoint; 20] = [
 /// Whether the waits of this class begin at a wakeup event.
 fn measures_wakeups(settings: &Settings, class: Class) -> bool {
     settings.classes.contains(class) && !settings.queue_clock
+}
+
+fn follows_descendants(settings: &Settings) -> bool {
+    settings.filter.parts & part::DESCENDANTS != 0
 }
 
 fn records_interrupts(settings: &Settings) -> bool {

@@ -1,11 +1,11 @@
 //! The course of a measurement: attach, drain while it lasts, detach, and read the pending waits.
 
-use std::os::fd::OwnedFd;
+use std::{os::fd::OwnedFd, path::Path};
 
 use anyhow::{Context as _, Result};
 use wakelat_common::pending_wait::PendingWait;
 
-use super::{Collector, DrainExtent, StackMaps, attach, waiting_tasks};
+use super::{Collector, DrainExtent, StackMaps, attach, followed_processes::FollowedProcesses, waiting_tasks};
 
 impl Collector {
     /// A descriptor that becomes readable when the programs wake the reader.
@@ -27,6 +27,23 @@ impl Collector {
     /// If the kernel refuses one of the tracepoints.
     pub fn attach(&mut self) -> Result<()> {
         attach::attach(&mut self.ebpf, &mut self.programs)
+    }
+
+    /// Adds the descendants of the filter's processes that exist already, if it follows them. Once the programs are
+    /// attached, which add those to come.
+    ///
+    /// # Errors
+    /// If the processes cannot be listed, or are too many.
+    pub fn follow_descendants(&mut self, proc: &Path) -> Result<()> {
+        self.followed_processes.as_mut().map_or(Ok(()), |tree| tree.add_existing(proc))
+    }
+
+    /// Number of descendants of the filter's processes that were not followed, because they were too many at a time.
+    ///
+    /// # Errors
+    /// If the kernel refuses to read the map.
+    pub fn unfollowed_descendants(&self) -> Result<u64> {
+        self.followed_processes.as_ref().map_or(Ok(0), FollowedProcesses::unfollowed)
     }
 
     /// Passes the records of `extent` to `take` in the order of time. Returns how many there were.

@@ -10,7 +10,7 @@ use aya::{
 use aya_log::{EbpfLogger, Level};
 use wakelat_common::{
     cause_sums::{DIRECT_GROUPS, DIRECT_PAIRS, MAX_GROUP_SUMS, MAX_PAIR_SUMS},
-    filter::{Filter, part},
+    filter::{Filter, MAX_PROCESSES, part},
     group::DIRECT_ELEMENTS,
     histogram::HISTOGRAMS,
     stack::MAX_STACKS,
@@ -22,6 +22,7 @@ use super::{
     attach::{self, AttachMethod},
     classic_fields::RecordOffsets,
     direct_table,
+    followed_processes::FollowedProcesses,
     groups::{self, GroupSettings},
     histograms::Histograms,
     map::{map, take},
@@ -136,6 +137,7 @@ impl Collector {
         let entries = |length: usize| u32::try_from(length.max(1)).context("too many IDs in the filter");
         let direct = |is_used: bool, per_part| if is_used { direct_table::size(cpus, per_part) } else { 1 };
         let log_level = log_level(settings);
+        let follows_descendants = settings.filter.parts & part::DESCENDANTS != 0;
         let mut loader = EbpfLoader::new();
         loader
             .btf(btf)
@@ -160,7 +162,10 @@ impl Collector {
             .map_max_entries("KERNEL_STACKS", stacks)
             .map_max_entries("USER_STACKS", stacks)
             .map_max_entries("HISTOGRAMS", if settings.aggregate { HISTOGRAMS } else { 1 })
-            .map_max_entries("TGIDS", entries(settings.filter.tgids.len())?)
+            .map_max_entries(
+                "TGIDS",
+                if follows_descendants { MAX_PROCESSES } else { entries(settings.filter.tgids.len())? },
+            )
             .map_max_entries("PIDS", entries(settings.filter.pids.len())?)
             .map_max_entries("CGROUPS", entries(settings.filter.cgroup_ids.len())?);
         rings.configure(&ring_watermark, &mut loader);
@@ -203,6 +208,7 @@ impl Collector {
                 .map(PerCpuArray::try_from)
                 .transpose()?,
             task_table,
+            followed_processes: follows_descendants.then(|| FollowedProcesses::take(&mut ebpf)).transpose()?,
             walks_tasks,
             queue_table: settings.queue_clock.then(|| QueueTable::of(&cpu_words)),
             cpu_words,

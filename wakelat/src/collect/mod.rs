@@ -6,6 +6,7 @@ mod classic_fields;
 mod collector;
 mod counters;
 mod direct_table;
+mod followed_processes;
 mod groups;
 mod histograms;
 mod load;
@@ -187,6 +188,8 @@ pub struct Collector {
     /// The state of each CPU, if events are recorded.
     cpu_states: Option<PerCpuArray<MapData, CpuState>>,
     task_table: task_table::TaskTable,
+    /// The accepted processes, if their descendants are followed.
+    followed_processes: Option<followed_processes::FollowedProcesses>,
     /// Whether the tasks that wait can be found by a walk over all tasks.
     walks_tasks: bool,
     /// What is kept for the run queue's clock, if that measures the waits.

@@ -79,6 +79,33 @@ impl FilterConfig {
         Ok(())
     }
 
+    /// Adds the descendants of the processes; with `is_of_command`, the only process is that of the measured command,
+    /// which does not exist yet.
+    ///
+    /// # Errors
+    /// If it is not clear of which process, or the processes cannot be told apart.
+    pub(crate) fn set_tree(&mut self, is_of_command: bool, machine: &Machine) -> Result<(), ConfigError> {
+        match (is_of_command, self.tgids.is_empty()) {
+            (true, true) | (false, false) => {}
+            (true, false) => {
+                let why = "the tree is that of the command; leave out `--pid`, or measure without a command";
+                return Err(ConfigError::usage("--tree", why));
+            }
+            (false, true) => {
+                let why = "there is no process to begin with; give a command after `--`, or `--pid`";
+                return Err(ConfigError::usage("--tree", why));
+            }
+        }
+        check_ids("--tree", machine)?;
+        self.require(part::TGID | part::DESCENDANTS, true);
+        Ok(())
+    }
+
+    /// Whether the filter accepts the descendants of the processes, too.
+    pub(crate) fn follows_descendants(&self) -> bool {
+        self.parts & part::DESCENDANTS != 0
+    }
+
     /// Whether the filter accepts the task of `wait` as it is when the wait ends: name, priority and
     /// CPU, the parts that the kernel's own records show too.
     pub fn wants_at_end(&self, wait: &Wait) -> bool {
@@ -251,15 +278,21 @@ fn each_once(ids: &[u32]) -> Vec<u32> {
     ids
 }
 
+/// Checks that the BPF programs see the IDs that this machine shows.
+fn check_ids(flag: &'static str, machine: &Machine) -> Result<(), ConfigError> {
+    if machine.first_pid_namespace {
+        return Ok(());
+    }
+    Err(ConfigError::unmet(
+        flag,
+        "IDs inside this container differ from those that BPF programs see; run wakelat on the host or in a container \
+         started with `--pid=host`, or select by `--cgroup` or `--comm`",
+    ))
+}
+
 fn tasks(tgids: &[u32], pids: &[u32], machine: &Machine) -> Result<(), ConfigError> {
     for (flag, _) in [("--pid", tgids), ("--tid", pids)].iter().filter(|(_, ids)| !ids.is_empty()) {
-        if !machine.first_pid_namespace {
-            return Err(ConfigError::unmet(
-                flag,
-                "IDs inside this container differ from those that BPF programs see; run wakelat on the host or in a container \
-                 started with `--pid=host`, or select by `--cgroup` or `--comm`",
-            ));
-        }
+        check_ids(flag, machine)?;
     }
     for pid in tgids {
         match machine.task(*pid) {

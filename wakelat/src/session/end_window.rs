@@ -2,8 +2,10 @@
 
 use anyhow::Result;
 
+use wakelat_common::filter::MAX_PROCESSES;
+
 use super::clock::monotonic_ns;
-use crate::collect::Collector;
+use crate::{collect::Collector, status::status};
 
 /// Ends the window at an instant that the programs know in advance, or at `end_at_ns` if that is earlier.
 /// Returns the instant after it has passed.
@@ -25,4 +27,18 @@ pub fn end_now(collector: &mut Collector, end_at_ns: Option<u64>) -> Result<u64>
         std::hint::spin_loop();
     }
     Ok(end_at_ns)
+}
+
+/// Says how many descendants of the filter's processes were not measured, if any.
+///
+/// # Errors
+/// If the kernel refuses to read the count.
+pub fn warn_of_unfollowed(collector: &Collector) -> Result<()> {
+    match collector.unfollowed_descendants()? {
+        0 => {}
+        count => status(format_args!(
+            "{count} descendants are not measured: at most {MAX_PROCESSES} processes at a time are"
+        )),
+    }
+    Ok(())
 }

@@ -37,7 +37,7 @@ pub use self::view::{Input, InputAction, View};
 use self::{
     begin_period::begin_period_now,
     clock::monotonic_ns,
-    end_window::end_now,
+    end_window::{end_now, warn_of_unfollowed},
     keyboard::Console,
     measured_command::MeasuredCommand,
     name_resolver::NameResolver,
@@ -66,6 +66,7 @@ use wakelat_core::{
     wait::Wait,
     why::counted::CauseGroups,
 };
+use wakelat_kernel::Roots;
 
 /// Measures until the run ends, and shows the results through `view`. Blocks. Fails if the kernel refuses to
 /// measure, the output cannot be written, or the threshold's action fails; detaches the programs in any case.
@@ -94,14 +95,16 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     if has_cgroups {
         names.prepare(&[Key::Cgroup]);
     }
-    let settings = program_settings::of(config, environment, view.shows_waits(), shows_events, shows_causes);
+    let command_id = command.as_ref().map(MeasuredCommand::id);
+    let settings = program_settings::of(config, environment, command_id, &*view);
     let mut collector = Collector::load(&settings)?;
     view.loaded(&mut collector);
     let output = Output::open(config.output.path.as_deref())?;
     let mut overhead = OverheadMonitor::open(view.unlimited_cpu_ns())?;
     overhead.attach(&mut collector, config.max_overhead_ppm, program_settings::samples_tasks(config))?;
+    collector.follow_descendants(&Roots::default().proc)?;
     // Everything that needs a privilege is open. Threads inherit what is left.
-    privileges::drop_unneeded(config, environment, shows_events, command.as_ref().map(MeasuredCommand::id), view)?;
+    privileges::drop_unneeded(config, environment, shows_events, command_id, view)?;
     let output = OutputWriter::start(output, priority)?;
     // Events count from here on. A planned end of the window is exact even if wakelat is late, because the
     // programs know it.
@@ -393,6 +396,7 @@ impl Run<'_> {
         let reading = self.read(collector, end_at_ns, requested_ns.filter(|_| is_done))?;
         let walked = collector.walk_waiting();
         collector.detach()?;
+        warn_of_unfollowed(collector)?;
         self.drain_remaining(collector, end_at_ns, quiet)?;
         let reading = WindowReading { totals: collector.totals()?, missed: collector.missed()?, ..reading };
         let pending = collector.take_pending()?;

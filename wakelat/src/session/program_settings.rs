@@ -8,28 +8,22 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::Environment;
+use super::{Environment, View};
 use crate::{
-    collect::{FilterSettings, GroupSettings, Settings, TimelineSettings},
+    collect::{FilterSettings, GroupSettings, Settings},
     config::{Config, Priority},
 };
 use wakelat_core::{
     aggregate::key::{Key, group_parts},
     report::{LatencyFrom, Mode},
-    why::counted::CauseGroups,
 };
 use wakelat_kernel::thread_priority;
 
-/// The settings for `config`. `shows_waits`: the view shows single waits; `shows_events`: the events between
-/// waits that it shows; `causes`: the groups by which it shows causes that the programs count.
-pub fn of(
-    config: &Config,
-    environment: &Environment,
-    shows_waits: bool,
-    shows_events: Option<TimelineSettings>,
-    causes: Option<CauseGroups>,
-) -> Settings {
+/// The settings for `config` and what `view` shows. `command`: the process of the measured command, if there is one.
+pub fn of(config: &Config, environment: &Environment, command: Option<u32>, view: &dyn View) -> Settings {
+    let (shows_waits, shows_events, causes) = (view.shows_waits(), view.shows_events(), view.shows_causes());
     let filter = &config.filter;
+    let root = command.filter(|_| filter.follows_descendants());
     let aggregate = config.mode == Mode::Aggregate;
     let ring_bytes = match (aggregate, shows_events) {
         (true, _) => Settings::SMALLEST_RING,
@@ -60,7 +54,7 @@ pub fn of(
         filter: FilterSettings {
             parts: filter.parts,
             filter: filter.filter.clone(),
-            tgids: filter.tgids.clone(),
+            tgids: filter.tgids.iter().copied().chain(root).collect(),
             pids: filter.pids.clone(),
             cgroup_ids: filter.cgroups.iter().map(|cgroup| cgroup.id).collect(),
         },
