@@ -129,6 +129,7 @@ pub mod decode;
 pub mod files;
 pub mod folded_waits;
 pub mod hash;
+pub mod html_report;
 pub mod interval_log;
 pub mod osnoise_tracers;
 #[cfg(feature = "parquet")]

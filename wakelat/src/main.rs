@@ -61,6 +61,7 @@ fn run(command: &Command) -> Result<ExitCode> {
             commands::dump(*request)?;
             return Ok(ExitCode::SUCCESS);
         }
+        Command::Report(config) => commands::html_report(config)?,
         Command::Export(config, export) => commands::export(config, export)?,
         Command::Serve(config) => commands::serve(config)?,
         Command::Verify(config) => return Ok(commands::verify(config)?.exit_code().into()),

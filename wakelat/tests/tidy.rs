@@ -169,7 +169,7 @@ fn crates_depend_on_each_other_in_one_direction() {
 
 #[test]
 fn data_flows_in_one_direction() {
-    let knows: [(&str, &[&str]); 28] = [
+    let knows: [(&str, &[&str]); 29] = [
         ("wakelat-core/src/wait.rs", &[]),
         ("wakelat-core/src/files.rs", &["wait"]),
         ("wakelat-core/src/softirq.rs", &[]),
@@ -194,6 +194,7 @@ fn data_flows_in_one_direction() {
             "wakelat-core/src/parquet/",
             &["aggregate", "files", "recording", "render", "report", "timeline", "wait", "why"],
         ),
+        ("wakelat-core/src/html_report/", &["aggregate", "files", "recording", "render", "report", "timeline", "why"]),
         ("wakelat-core/src/folded_waits.rs", &["aggregate", "render", "timeline", "why"]),
         (
             "wakelat-core/src/osnoise_tracers/render/",

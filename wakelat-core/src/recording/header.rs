@@ -112,6 +112,13 @@ pub struct CollectedEvents {
 }
 
 impl CollectedEvents {
+    /// The causes that are not separated from the run time of tasks, in words.
+    pub fn not_collected(self) -> Vec<&'static str> {
+        let causes =
+            [(self.irq, "IRQs and softirqs"), (self.idle, "C-states"), (self.throttling, "throttling and steal time")];
+        causes.into_iter().filter(|(collected, _)| !collected).map(|(_, cause)| cause).collect()
+    }
+
     /// The events that both collect.
     #[must_use]
     pub fn both(self, other: Self) -> Self {

@@ -13,7 +13,8 @@ Examples:
   wakelat demo top --sort p99          the tasks that wait longest
   wakelat demo trace --class runqueue --threshold 20ms
                                        each wait of 20 ms or more
-  wakelat demo hist 1                  a chart for each second";
+  wakelat demo hist 1                  a chart for each second
+  wakelat demo --report report.html    a page that opens in any browser";
 
 /// Number of the longest waits in an overview.
 const WORST: &str = "3";
@@ -22,9 +23,13 @@ const WORST: &str = "3";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct DemoFlags {
-    /// The view: hist, top, trace, why or export [default: an overview]
+    /// The view: hist, top, trace, why, report or export [default: an overview]
     #[arg(value_enum, hide_possible_values = true)]
     view: Option<DemoView>,
+
+    /// Also write the overview as one HTML file, which opens in any browser
+    #[arg(long, value_name = "FILE", conflicts_with = "view")]
+    report: Option<OsString>,
 
     /// The flags of the view, as with -i
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
@@ -38,6 +43,7 @@ enum DemoView {
     Top,
     Trace,
     Why,
+    Report,
     Export,
 }
 
@@ -45,7 +51,8 @@ impl DemoFlags {
     /// The same as a command line that reads the demo recording, and whether that is an overview.
     pub(super) fn command_line(self) -> (Vec<OsString>, bool) {
         let Some(view) = self.view.as_ref().and_then(DemoView::to_possible_value) else {
-            return (overview(&["--input", DEMO]), true);
+            let report = self.report.into_iter().flat_map(|file| ["--report".into(), file]);
+            return (overview(&["--input", DEMO]).into_iter().chain(report).collect(), true);
         };
         let view = ["wakelat", view.get_name(), "--input", DEMO].map(OsString::from);
         (view.into_iter().chain(self.flags).collect(), false)

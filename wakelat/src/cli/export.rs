@@ -58,18 +58,23 @@ pub enum ExportChoice {
     Parquet,
 }
 
-/// Changes the common flags: all waits, a required input and output, and no flags of a measurement or of other formats.
+/// Changes the common flags: as of any command that writes a recording in another format.
 pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
+    of_a_recording(command).mut_arg("threshold", |arg| {
+        arg.help("Only waits of at least this length; with perfetto, slices only for these [default: all waits]")
+    })
+}
+
+/// Changes the common flags to those of a command that writes a recording in another format: all waits, a required input
+/// and output, and no flags of a measurement or of other formats.
+pub(super) fn of_a_recording(command: clap::Command) -> clap::Command {
     let command = with_input(super::why::with_all_waits(command))
         .mut_arg("input", |arg| {
             let help =
                 "Read this recording, or text of ftrace, trace-cmd or perf script; - is standard input; repeatable";
             arg.required(true).help(help)
         })
-        .mut_arg("output", |arg| arg.required(true))
-        .mut_arg("threshold", |arg| {
-            arg.help("Only waits of at least this length; with perfetto, slices only for these [default: all waits]")
-        });
+        .mut_arg("output", |arg| arg.required(true));
     let ids: Vec<_> = command.get_arguments().map(|arg| arg.get_id().clone()).collect();
     let is_hidden = |id: &str| {
         super::input::OF_MEASUREMENT.contains(&id) || ["json", "csv", "timestamps", "ascii", "color"].contains(&id)

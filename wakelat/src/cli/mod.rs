@@ -20,6 +20,7 @@ mod named_value;
 mod osnoise_tracers;
 mod output;
 mod record;
+mod report;
 mod resources;
 mod serve;
 mod stacks;
@@ -65,6 +66,7 @@ Examples:
   wakelat why -d 10s                      what tasks waited for, and what to do about it
   wakelat why -- make                     what the tasks waited for while `make` ran
   wakelat record -d 1m -o file.wakelat    record events, for any view with -i
+  wakelat report -i file.wakelat -o report.html   a page that opens in any browser
   wakelat export -i file.wakelat --to perfetto -o file.pftrace   for https://ui.perfetto.dev
   wakelat serve                           metrics of all cgroups for Prometheus, all the time
   wakelat verify                          check the figures against the kernel's hist triggers
@@ -101,6 +103,7 @@ enum Verb {
     Demo(demo::DemoFlags),
     Record(record::RecordFlags),
     Dump(dump::DumpFlags),
+    Report(report::ReportFlags),
     Export(export::ExportFlags),
     Serve(serve::ServeFlags),
     Verify(verify::VerifyFlags),
@@ -142,6 +145,7 @@ pub fn command() -> clap::Command {
         .mut_subcommand("why", |why| with_input(why::with_defaults(why)))
         .mut_subcommand("record", record::with_defaults)
         .mut_subcommand("export", export::with_defaults)
+        .mut_subcommand("report", report::with_defaults)
 }
 
 /// Turns `wakelat help hist` into `wakelat hist --help`.
@@ -191,6 +195,7 @@ fn parse_on(
             Command::Record(config, record)
         }
         Verb::Dump(flags) => Command::Dump(flags.into()),
+        Verb::Report(flags) => flags.command(given, || Ok(machine()?))?,
         Verb::Export(flags) => flags.command(given, || Ok(machine()?))?,
         Verb::Serve(flags) => Command::Serve(Box::new(flags.config(&machine()?)?)),
         Verb::Verify(flags) => Command::Verify(flags.config(&machine()?)?),

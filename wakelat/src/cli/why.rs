@@ -1,5 +1,7 @@
 //! `wakelat why`
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::{
@@ -38,6 +40,10 @@ pub(super) struct WhyFlags {
 
     #[command(flatten)]
     stacks: StacksFlags,
+
+    /// Also write the result as one HTML file, as `wakelat report` does
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 
     #[command(flatten)]
     recording: RecordingFlags,
@@ -86,7 +92,9 @@ impl WhyFlags {
                        the causes; leave out `--from`, or use `--mode samples`";
             return Err(CliError::Usage(format!("`--from`: {why}")));
         }
-        if let Some(flag) = ["worst", "details", "collect", "stacks", "folded"].into_iter().find(|flag| given(flag)) {
+        if let Some(flag) =
+            ["worst", "details", "collect", "stacks", "folded", "report"].into_iter().find(|flag| given(flag))
+        {
             let why = "`why --mode aggregate` keeps only sums, no single waits; leave it out, or use `--mode samples`";
             return Err(CliError::Usage(format!("`--{flag}`: {why}")));
         }
@@ -121,6 +129,7 @@ impl WhyFlags {
             config.check_sees_wakeups("--stacks=waker", "the stacks of wakers")?;
         }
         stacks.folded.as_deref().map_or(Ok(()), |folded| config.output.check_beside("--folded", folded))?;
+        self.report.as_deref().map_or(Ok(()), |report| config.output.check_beside("--report", report))?;
         Ok(Command::Why(
             config,
             WhyConfig {
@@ -128,6 +137,7 @@ impl WhyFlags {
                 layout: if self.details { WhyLayout::Details } else { WhyLayout::Report },
                 collect: self.collect.collect(),
                 stacks,
+                report: self.report,
             },
         ))
     }

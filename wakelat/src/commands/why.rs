@@ -1,13 +1,17 @@
 //! `why`: shows what caused the waits.
 
-use std::io::{self, Write};
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+    path::Path,
+};
 
 use anyhow::Result;
 
-use super::{measurement::Source, terminal_style::style};
+use super::{html_report::HtmlReportView, measurement::Source, record_view, terminal_style::style};
 use crate::{
     collect::{Collector, TimelineSettings},
-    config::{Config, WhyConfig, WhyLayout},
+    config::{Config, RecordConfig, WhyConfig, WhyLayout},
     session::{StopReason, View, output::Output, replay, stack_symbolizer::StackSymbolizer},
 };
 use wakelat_core::{
@@ -32,6 +36,7 @@ pub fn why(config: &Config, why: &WhyConfig) -> Result<StopReason> {
     let roles = [(why.stacks.waker, Role::Waker), (why.stacks.wakee, Role::Wakee)];
     let roles: Vec<Role> = roles.into_iter().filter(|(wanted, _)| *wanted).map(|(_, role)| role).collect();
     let mut view = view(&config, why, &roles, &source.headers());
+    view.page = why.report.as_deref().map(|path| Page::create(path, &config, why, &source.headers())).transpose()?;
     if folded.is_some() {
         view.builder.enable_folding();
     }
@@ -39,6 +44,7 @@ pub fn why(config: &Config, why: &WhyConfig) -> Result<StopReason> {
     if let (Some(output), Some(folded), Some(stacks)) = (&mut folded, view.builder.folded(), &view.stacks) {
         output.write(|out| folded.write(&roles, stacks, &view.names, out))?;
     }
+    view.page.map_or(Ok(()), Page::finish)?;
     Ok(stop)
 }
 
@@ -47,18 +53,13 @@ fn view(config: &Config, why: &WhyConfig, roles: &[Role], headers: &[&Header]) -
     let (style, _) = style(&config.output);
     let collected = headers.iter().map(|header| header.collected).reduce(CollectedEvents::both);
     let collected = collected.unwrap_or(why.collect);
-    let causes = [
-        (collected.irq, "IRQs and softirqs"),
-        (collected.idle, "C-states"),
-        (collected.throttling, "throttling and steal time"),
-    ];
     let options = why::SummaryOptions {
         from: config.from,
         by: config.by.clone(),
         merged: config.merged,
         max_groups: config.max_groups,
         worst: why.worst,
-        not_collected: causes.into_iter().filter(|(collected, _)| !collected).map(|(_, cause)| cause).collect(),
+        not_collected: collected.not_collected(),
         stacks: roles.to_vec(),
         own_pids: if headers.is_empty() { vec![std::process::id()] } else { replay::own_pids(headers) },
     };
@@ -70,10 +71,35 @@ fn view(config: &Config, why: &WhyConfig, roles: &[Role], headers: &[&Header]) -
         builder: why::SummaryBuilder::new(options),
         names: why::NameCache::of(config.output.files.clone()),
         stacks: None,
+        page: None,
         json: config.output.format == OutputFormat::Json,
         layout: why.layout,
         is_demo: config.input.as_ref().is_some_and(|input| input.is_demo()),
         style,
+    }
+}
+
+/// The result as one HTML file, beside the text.
+struct Page {
+    view: HtmlReportView,
+    html: Vec<u8>,
+    output: Output,
+}
+
+impl Page {
+    /// Creates the file at `path`. `headers` are those of the recordings, if the waits are not measured now.
+    fn create(path: &Path, config: &Config, why: &WhyConfig, headers: &[&Header]) -> Result<Self> {
+        let measured = record_view::header(
+            config,
+            &RecordConfig { collected: why.collect, labels: BTreeMap::new(), flight_recorder: None },
+        );
+        let headers = if headers.is_empty() { &[&measured][..] } else { headers };
+        let view = HtmlReportView::new(config, config.by.clone(), headers, None);
+        Ok(Self { view, html: Vec::new(), output: Output::open(Some(path))? })
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.output.write(|out| out.write_all(&self.html)).map(drop)
     }
 }
 
@@ -84,6 +110,8 @@ struct WhyView {
     names: why::NameCache,
     /// The symbolizer, once the programs are loaded, if stacks are requested.
     stacks: Option<StackSymbolizer>,
+    /// The result as HTML, if it is requested.
+    page: Option<Page>,
     json: bool,
     layout: WhyLayout,
     /// The waits are those of the demo recording.
@@ -100,7 +128,10 @@ impl View for WhyView {
         self.stacks = collector.take_stacks().map(StackSymbolizer::new);
     }
 
-    fn event(&mut self, event: &Event, _: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
+    fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
+        if let Some(page) = &mut self.page {
+            page.view.event(event, unix_offset_ns, names, &mut io::sink())?;
+        }
         self.names.learn(event, names);
         let longest = self.builder.push(event, &self.names);
         if longest.is_some() {
@@ -112,12 +143,16 @@ impl View for WhyView {
         Ok(())
     }
 
-    fn warmed_up(&mut self, _: &mut dyn Write) -> io::Result<()> {
+    fn warmed_up(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.builder.start_window();
+        self.page.as_mut().map_or(Ok(()), |page| page.view.warmed_up(out))?;
         self.stacks.as_mut().map_or(Ok(()), |stacks| stacks.counts().map(drop))
     }
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        if let Some(page) = &mut self.page {
+            page.view.report(report, &mut page.html)?;
+        }
         let mut summary = self.builder.summary(report.duration_ns, &self.names);
         if let Some(stacks) = &mut self.stacks {
             let counts = stacks.counts()?;

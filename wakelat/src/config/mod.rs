@@ -95,6 +95,8 @@ pub enum Command {
     Record(Config, RecordConfig),
     /// A request to a flight recorder.
     Dump(DumpConfig),
+    /// A recording as one HTML file.
+    Report(Config),
     /// A recording, converted for another tool.
     Export(Config, ExportConfig),
     /// The same window measured by BPF and by hist triggers, compared.
@@ -331,6 +333,8 @@ pub struct WhyConfig {
     pub collect: CollectedEvents,
     /// Whose stacks are shown.
     pub stacks: StacksConfig,
+    /// The file that the result is also written to as HTML.
+    pub report: Option<PathBuf>,
 }
 
 /// What `why` shows as text.

@@ -9,7 +9,7 @@ pub const COMPILER_PACKAGES: &[&str] = &["rustc-web", "libstd-rust-web-dev-bpf"]
 pub const LINKER_PACKAGES: &[&str] = &["llvm-22-dev"];
 
 /// Independent tools that tests compare wakelat's figures with.
-const TEST_PACKAGES: &[&str] = &["linux-perf", "libbpf-tools", PROMETHEUS];
+const TEST_PACKAGES: &[&str] = &["linux-perf", "libbpf-tools", PROMETHEUS, "chromium"];
 
 /// It scrapes `wakelat serve` in the tests, which start it themselves. Debian's package starts it as a service.
 pub const PROMETHEUS: &str = "prometheus";

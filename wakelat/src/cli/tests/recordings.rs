@@ -87,9 +87,12 @@ fn the_demo_shows_its_recording_with_any_view_on_any_machine() {
     assert!(matches!(of("wakelat demo hist 1 2"), Ok(Command::Hist(_))));
     assert!(matches!(of("wakelat demo trace --all -V"), Ok(Command::Trace(..))));
     assert!(matches!(of("wakelat demo export --to hdr -o file"), Ok(Command::Export(..))));
+    assert!(matches!(of("wakelat demo report -o file"), Ok(Command::Report(_))));
+    let Ok(Command::Why(_, why)) = of("wakelat demo --report file") else { panic!("not why") };
+    assert_eq!((why.layout, why.report), (WhyLayout::Overview, Some("file".into())));
     assert!(matches!(of("wakelat demo why --help"), Err(CliError::Help(_))));
     for (line, why) in [
-        ("wakelat demo serve", "expected `hist`, `top`, `trace`, `why` or `export`"),
+        ("wakelat demo serve", "expected `hist`, `top`, `trace`, `why`, `report` or `export`"),
         ("wakelat demo why -d 1s", "`--input` and `--duration`"),
         ("wakelat demo top --frob", "unknown argument `--frob`"),
     ] {

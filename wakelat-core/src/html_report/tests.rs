@@ -1,0 +1,115 @@
+use serde_json::Value;
+
+use super::*;
+use crate::{
+    aggregate::{Groups, key::Key},
+    report::LatencyFrom,
+    timeline::{Timeline, event::Event, testing::EventStream},
+    wait::Comm,
+    why::testing,
+};
+
+/// The page of these events, and the figures in it.
+fn page_of(events: &[Event]) -> (String, Value) {
+    let (mut page, mut timeline) = (HtmlReport::default(), Timeline::default());
+    let mut groups = Groups::new(Vec::new(), false, 10);
+    for event in events {
+        if let Some(breakdown) = timeline.push(event) {
+            page.add(breakdown, 0, &testing::TestNames);
+            groups.record(&breakdown.ended_wait.wait);
+        }
+    }
+    let summary = testing::summary(events, LatencyFrom::default(), &[Key::Cgroup, Key::Comm]);
+    let report = Report { groups: groups.report(&testing::TestNames, None), ..testing::report(&summary) };
+    let mut html = Vec::new();
+    page.write(summary, &report, &[], &mut html).unwrap();
+    let html = String::from_utf8(html).unwrap();
+    let (_, rest) = html.split_once("id=\"data\">").unwrap();
+    let data = serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
+    (html, data)
+}
+
+fn sum(of: &Value, at: usize) -> u64 {
+    of.as_array().unwrap().iter().map(|row| row[at].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn all_figures_of_a_page_are_of_the_same_waits() {
+    for stream in [testing::one_hog(), testing::throttled(), testing::softirqs()] {
+        let (_, data) = page_of(&stream.events);
+        let classes = data["why"]["classes"].as_array().unwrap();
+        let of_classes = |what: &str| classes.iter().map(|class| class[what].as_u64().unwrap()).sum::<u64>();
+        let (count, sum_ns) = (of_classes("count"), of_classes("sum_ns"));
+        assert!(count > 0);
+        let groups = data["hist"]["groups"].as_array().unwrap();
+        assert_eq!(groups.iter().map(|group| group["count"].as_u64().unwrap()).sum::<u64>(), count);
+        let page = &data["page"];
+        assert_eq!(sum(&page["cells"], 2), count);
+        assert_eq!((sum(&page["waits"], 1), page["waits"].as_array().unwrap().len() as u64), (sum_ns, count));
+        let components = page["components"].as_array().unwrap().iter();
+        let ns = components.flat_map(|of| of["ns"].as_array().unwrap()).map(|ns| ns.as_u64().unwrap());
+        assert_eq!(ns.sum::<u64>(), sum_ns);
+    }
+}
+
+#[test]
+fn a_hostile_name_stays_text() {
+    let name = "</script><b>{x}";
+    let mut stream = EventStream::default();
+    stream.switch(0, 1_000, crate::timeline::testing::idle());
+    let mut hostile = crate::timeline::testing::task(7, "x");
+    hostile.comm = Comm::new(name.as_bytes());
+    stream.end_wait(0, (2_000, 9_000), hostile);
+    let (html, data) = page_of(&stream.events);
+    assert_eq!(html.matches("</script>").count(), 2);
+    assert!(!html.contains("<b>"));
+    let shown = name[..15].to_owned();
+    assert!(data["page"]["names"].as_array().unwrap().contains(&Value::String(shown)), "{data}");
+}
+
+#[test]
+fn a_page_loads_nothing() {
+    let (html, _) = page_of(&testing::one_hog().events);
+    let addresses: Vec<_> = html.match_indices("://").map(|(at, _)| &html[at - 4..at + 20]).collect();
+    // The name of a namespace, which is not loaded.
+    assert_eq!(addresses, ["http://www.w3.org/2000/s"]);
+}
+
+#[test]
+fn a_long_time_has_longer_intervals_and_the_same_sums() {
+    let (mut over_time, mut timeline) = (OverTime::default(), Timeline::default());
+    let mut added = 0;
+    for event in &testing::one_hog().events {
+        if let Some(breakdown) = timeline.push(event) {
+            for hour in 0..24 {
+                over_time.add(breakdown, breakdown.ended_wait.wait.at_ns + hour * 3_600_000_000_000);
+                added += 1;
+            }
+        }
+    }
+    let cells = over_time.cells(0);
+    assert_eq!(cells.iter().map(|(_, _, waits)| waits).sum::<u64>(), added);
+    let intervals =
+        cells.iter().map(|(index, ..)| *index).max().unwrap() - cells.iter().map(|(index, ..)| *index).min().unwrap();
+    assert!((80..=160).contains(&intervals), "{intervals}");
+}
+
+#[test]
+fn of_many_waits_the_longest_are_listed() {
+    let (mut longest, mut timeline) = (ListedWaits::default(), Timeline::default());
+    let stream = testing::one_hog();
+    let mut breakdowns: Vec<Breakdown> = Vec::new();
+    for event in &stream.events {
+        breakdowns.extend(timeline.push(event).cloned());
+    }
+    for latency_ns in 1..=6_000 {
+        let mut breakdown = breakdowns[0].clone();
+        breakdown.latency_ns = latency_ns;
+        longest.add(&breakdown, 0, &testing::TestNames);
+    }
+    let document = serde_json::to_value(longest.document(0)).unwrap();
+    let latencies: Vec<u64> =
+        document["waits"].as_array().unwrap().iter().map(|row| row[1].as_u64().unwrap()).collect();
+    assert_eq!((latencies.len(), latencies[0], latencies[4_999]), (5_000, 6_000, 1_001));
+    assert_eq!(document["waits_left_out"], 1_000);
+}

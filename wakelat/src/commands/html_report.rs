@@ -1,0 +1,113 @@
+//! A recording, or what is measured, as one HTML file.
+
+use std::io::{self, Write};
+
+use anyhow::{Result, bail};
+
+use super::{measurement::Source, terminal_style::style};
+use crate::{
+    collect::TimelineSettings,
+    config::Config,
+    session::{StopReason, View, open_input, replay},
+};
+use wakelat_core::{
+    aggregate::key::{Key, Names},
+    html_report::{HtmlReport, HtmlSource, TIME_LINES},
+    recording::{CollectedEvents, Header},
+    render::{self, Style},
+    report::Report,
+    timeline::{Timeline, event::Event},
+    why,
+};
+
+/// `report`: writes a recording as one HTML file.
+///
+/// # Errors
+/// If the recording cannot be read or does not have what `config` requests, or if the output cannot be written or its
+/// reader closes it before the end.
+pub fn html_report(config: &Config) -> Result<StopReason> {
+    // The groups are those of the causes; the distributions are those of all waits.
+    let by = config.by.clone();
+    let (source, config) = Source::open(&Config { by: Vec::new(), ..config.clone() })?;
+    let stderr_style = (!config.output.quiet).then(|| style(&config.output).0);
+    let mut view = HtmlReportView::new(&config, by, &source.headers(), stderr_style);
+    match source.show(&config, &mut view)? {
+        StopReason::NoReader => bail!("the report is incomplete: its reader closed the pipe before the end"),
+        stop => Ok(stop),
+    }
+}
+
+/// Writes the page at the end of the window.
+pub struct HtmlReportView {
+    sources: Vec<HtmlSource>,
+    timeline: Timeline,
+    builder: why::SummaryBuilder,
+    names: why::NameCache,
+    page: HtmlReport,
+    stderr_style: Option<Style>,
+}
+
+impl HtmlReportView {
+    /// The page of waits as `config` selects them, in the groups of `by`, or by cgroup and name without keys. `headers` are
+    /// those of the recordings, or of the measurement.
+    pub fn new(config: &Config, by: Vec<Key>, headers: &[&Header], stderr_style: Option<Style>) -> Self {
+        let paths = config.input.as_ref().filter(|input| input.measured.is_none()).map(|input| &*input.paths);
+        let file = |at: usize| paths.and_then(|paths| paths.get(at)).map(|path| open_input::name(path));
+        let has_cgroups = headers.iter().all(|header| header.text.is_none());
+        let by = match (by.is_empty(), has_cgroups) {
+            (true, true) => vec![Key::Cgroup, Key::Comm],
+            (true, false) => vec![Key::Comm],
+            (false, _) => by,
+        };
+        let collected = headers.iter().map(|header| header.collected).reduce(CollectedEvents::both).unwrap_or_default();
+        let options = why::SummaryOptions {
+            from: config.from,
+            by,
+            merged: config.merged,
+            max_groups: config.max_groups,
+            worst: TIME_LINES,
+            not_collected: collected.not_collected(),
+            stacks: Vec::new(),
+            own_pids: replay::own_pids(headers),
+        };
+        Self {
+            sources: headers.iter().enumerate().map(|(at, header)| HtmlSource::new(file(at), header)).collect(),
+            timeline: Timeline::new(config.from),
+            builder: why::SummaryBuilder::new(options),
+            names: why::NameCache::of(config.output.files.clone()),
+            page: HtmlReport::default(),
+            stderr_style,
+        }
+    }
+}
+
+impl View for HtmlReportView {
+    fn shows_events(&self) -> Option<TimelineSettings> {
+        Some(TimelineSettings::OF_WAITS)
+    }
+
+    fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
+        self.names.learn(event, names);
+        if self.builder.push(event, &self.names).is_some() {
+            self.names.learn_namespace(event, names);
+        }
+        if let Some(breakdown) = self.timeline.push(event) {
+            self.page.add(breakdown, unix_offset_ns, &self.names);
+        }
+        Ok(())
+    }
+
+    fn warmed_up(&mut self, _: &mut dyn Write) -> io::Result<()> {
+        self.builder.start_window();
+        self.page.start_window();
+        Ok(())
+    }
+
+    fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        let summary = self.builder.summary(report.duration_ns, &self.names);
+        let mut of_groups = report.clone();
+        of_groups.coverage.groups_merged = summary.groups_merged;
+        self.page.write(summary, &of_groups, &self.sources, out)?;
+        self.stderr_style.as_ref().map_or(Ok(()), |style| render::coverage::write(report, style, &mut io::stderr()))
+    }
+}
