@@ -1,7 +1,10 @@
 //! Shows saved input, such as recordings, through a view, as [`super::run`] shows a measurement.
 
 mod frames;
+mod kept_data;
 mod recorded_config;
+mod recorded_groups;
+mod recorded_histograms;
 mod recorded_measurement;
 mod saved_frames;
 mod saved_input;
@@ -19,6 +22,7 @@ use wakelat_core::recording::{Frame, FrameOrder};
 
 use self::{frames::Replay, saved_frames::SavedFrames};
 pub use self::{
+    kept_data::check_has_events,
     recorded_config::{config_of, own_pids},
     recorded_measurement::LiveReplay,
     saved_input::SavedInput,
@@ -37,6 +41,7 @@ pub fn replay(saved: SavedInput, config: &Config, view: &mut dyn View) -> Result
     /// Text that is written at once: bytes.
     const MUCH: usize = 1 << 16;
     let input = config.input.as_ref().context("no recording is given")?;
+    kept_data::check_view(&saved.headers(), view)?;
     let mut output = Output::open(config.output.path.as_deref())?;
     let mut replay = Replay::new(config, input, &saved.headers(), view);
     // An interval has the events of whole segments, to which its coverage belongs.
