@@ -2,6 +2,7 @@
 
 mod frames;
 mod kept_data;
+mod read_progress;
 mod recorded_config;
 mod recorded_groups;
 mod recorded_histograms;
@@ -20,7 +21,7 @@ use super::{
 use crate::config::Config;
 use wakelat_core::recording::{Frame, FrameOrder};
 
-use self::{frames::Replay, saved_frames::SavedFrames};
+use self::{frames::Replay, read_progress::ReadProgress, saved_frames::SavedFrames};
 pub use self::{
     kept_data::check_has_events,
     recorded_config::{config_of, own_pids},
@@ -46,16 +47,19 @@ pub fn replay(saved: SavedInput, config: &Config, view: &mut dyn View) -> Result
     let mut replay = Replay::new(config, input, &saved.headers(), view);
     // An interval has the events of whole segments, to which its coverage belongs.
     let order = if config.window.interval_ns.is_some() { FrameOrder::BySegment } else { FrameOrder::ByTime };
+    let mut progress = ReadProgress::new(config, saved.positions());
     let mut frames = SavedFrames::new(saved, order);
     let mut text = Vec::new();
     replay.begin(&mut text)?;
     loop {
         let frame = if replay.is_over() { None } else { frames.next(input)? };
         let is_last = frame.is_none();
+        progress.show();
         // Only the view fails, if something besides its text cannot be written.
         let position = if matches!(frame, Some(Frame::Reading(_))) { frames.position() } else { None };
         let is_report = frame.map_or(Ok(false), |frame| replay.take(frame, position, &mut text))?;
         if is_last || is_report || text.len() >= MUCH {
+            progress.clear();
             let written = output.write(|out| out.write_all(&text))?;
             text.clear();
             if written == WriteResult::NoReader {
