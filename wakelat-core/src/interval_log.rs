@@ -38,14 +38,22 @@ impl IntervalLog {
     /// # Errors
     /// If there is no memory for it.
     pub fn record(&mut self, class: Class, latency_ns: u64) -> io::Result<()> {
-        let histogram = match self.waits.get_mut(class.name()) {
+        self.record_n(class.name(), latency_ns, 1)
+    }
+
+    /// Adds waits of the same length to the current interval, with this tag.
+    ///
+    /// # Errors
+    /// If there is no memory for them.
+    pub fn record_n(&mut self, tag: &'static str, latency_ns: u64, count: u64) -> io::Result<()> {
+        let histogram = match self.waits.get_mut(tag) {
             Some(histogram) => histogram,
             None => {
                 let histogram = Histogram::new(DIGITS).map_err(io::Error::other)?;
-                self.waits.entry(class.name()).or_insert(histogram)
+                self.waits.entry(tag).or_insert(histogram)
             }
         };
-        histogram.record(latency_ns).map_err(io::Error::other)
+        histogram.record_n(latency_ns, count).map_err(io::Error::other)
     }
 
     /// Writes the interval, which began at `start_unix_ns` (ns since 1970-01-01 UTC), and begins the next one.

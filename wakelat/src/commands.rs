@@ -13,6 +13,7 @@ mod measurement;
 mod osnoise_tracers;
 mod print;
 mod record;
+mod record_histograms;
 mod record_view;
 mod serve;
 mod terminal_style;

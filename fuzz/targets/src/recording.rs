@@ -1,10 +1,15 @@
 //! Recordings.
 
-use std::io::Cursor;
+use std::{collections::BTreeMap, io::Cursor};
 
 use wakelat_core::{
+    aggregate::{
+        Groups,
+        key::{Key, Names as _},
+    },
     recording::{FORMAT, Frame, FrameOrder, MAGIC, RecordedNames, Recording, Recordings, TimePoint, TimeRange, block},
-    report::LatencyFrom,
+    render::{OutputFormat, ReportView, Style},
+    report::{LatencyFrom, Report},
     why::{NameCache, SummaryBuilder, SummaryOptions, render},
 };
 
@@ -48,6 +53,7 @@ fn show(mut frame: impl FnMut() -> Option<Frame<'static>>) -> usize {
     };
     let (mut builder, mut known, mut names) =
         (SummaryBuilder::new(options), NameCache::default(), RecordedNames::default());
+    let (mut keys, mut groups) = (BTreeMap::new(), Groups::new(vec![Key::Cgroup, Key::Tid], false, 16));
     let mut accepted = 0;
     while let Some(frame) = frame() {
         accepted += 1;
@@ -60,7 +66,15 @@ fn show(mut frame: impl FnMut() -> Option<Frame<'static>>) -> usize {
                 }
             }
             Frame::WarmedUp => builder.start_window(),
+            Frame::Wait(wait) => groups.record(&wait),
+            Frame::Group { number, key } => _ = keys.insert(number, key),
+            Frame::Histograms(histograms) => histograms.iter().for_each(|one| {
+                let Some(key) = keys.get(&one.group) else { return };
+                groups.add_recorded(*key, &one.distribution(|tid| names.comm(tid)));
+            }),
+            Frame::Reading(report) => show_groups(&mut groups, &report, &names),
             Frame::End(report) => {
+                show_groups(&mut groups, &report, &names);
                 let summary = builder.summary(report.duration_ns, &known);
                 render::json(&summary, &report, &mut Vec::new()).expect("JSON");
             }
@@ -68,6 +82,16 @@ fn show(mut frame: impl FnMut() -> Option<Frame<'static>>) -> usize {
         }
     }
     accepted
+}
+
+/// Renders the groups of the window that ends at `reading`, and begins the next one.
+fn show_groups(groups: &mut Groups, reading: &Report, names: &RecordedNames) {
+    let report = Report { groups: groups.report(names, None), ..reading.clone() };
+    for format in [OutputFormat::Human, OutputFormat::Json, OutputFormat::Csv] {
+        let mut reports = format.reports(ReportView::Chart, &["cgroup", "tid"], Style::default());
+        reports.report(&report, &mut Vec::new()).expect("a report");
+    }
+    groups.clear();
 }
 
 fn as_file(blocks: &[u8]) -> Vec<u8> {

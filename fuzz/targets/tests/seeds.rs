@@ -9,12 +9,14 @@ use wakelat_common::{
     timeline::{InterruptRecord, NO_WAIT, SwitchRecord, SwitchRecordFull, kind, source},
 };
 use wakelat_core::{
+    aggregate::{Groups, key::Key},
     recording::{
-        CollectedEvents, Encoder, Header, RecordedNames, Recorder,
+        CollectedEvents, Encoder, Header, HistogramRecorder, Kept, RecordedNames, Recorder,
         block::{self, BlockHead},
     },
     report::{LatencyFrom, Report},
-    timeline::decode::Decoder,
+    timeline::{decode::Decoder, event::EventKind},
+    wait::Wait,
 };
 
 /// A target, and inputs of which it accepts something.
@@ -31,7 +33,7 @@ fn targets() -> [(&'static str, Seeded); 6] {
     let histograms = fixtures("wakelat-tracefs/tests/fixtures/hist", ".hist");
     [
         ("hist_trigger", Seeded { seeds: histograms, check: hist_trigger::check }),
-        ("recording", Seeded { seeds: vec![recording_of(&records())], check: recording::check }),
+        ("recording", Seeded { seeds: recordings(), check: recording::check }),
         ("timeline", Seeded { seeds: vec![with_lengths(&records())], check: timeline::check }),
         ("timerlat_pages", Seeded { seeds: fixtures(pages, ""), check: timerlat_pages::check }),
         ("timerlat_trace", Seeded { seeds: fixtures(core, ".txt"), check: timerlat_trace::check }),
@@ -95,23 +97,46 @@ fn with_lengths(records: &[Vec<u8>]) -> Vec<u8> {
     records.iter().flat_map(one).collect()
 }
 
-/// A recording of these records, as the target expects it: without its first bytes, heads of blocks and compression.
-fn recording_of(records: &[Vec<u8>]) -> Vec<u8> {
-    let (mut file, mut recorder, mut decoder) = (Encoder::default(), Recorder::default(), Decoder::default());
-    let collected = CollectedEvents { irq: true, ..CollectedEvents::default() };
-    let header = Header { from: LatencyFrom::Waking, collected, has_warm_up: true, ..Header::default() };
-    let names = RecordedNames::default();
-    recorder.begin(header, &mut file).expect("a header");
-    recorder.warmed_up(&mut file).expect("a frame");
-    for record in records {
-        recorder.event(&decoder.decode(record).expect("a record"), &names, &mut file).expect("a frame");
+/// Recordings of events, of waits and of histograms, as the target expects them.
+fn recordings() -> Vec<Vec<u8>> {
+    let (names, report) = (RecordedNames::default(), Report { duration_ns: 2_000_000, ..Report::default() });
+    let header = |kept| {
+        let collected = CollectedEvents { irq: true, ..CollectedEvents::default() };
+        Header { from: LatencyFrom::Waking, collected, has_warm_up: true, kept, ..Header::default() }
+    };
+    let by = vec![Key::Cgroup, Key::Tid];
+    let (mut events, mut waits, mut histograms) = (Encoder::default(), Encoder::default(), Encoder::default());
+    let (mut of_events, mut of_waits, mut decoder) = (Recorder::default(), Recorder::default(), Decoder::default());
+    of_events.begin(header(Kept::Events), &mut events).expect("a header");
+    of_waits.begin(header(Kept::Waits), &mut waits).expect("a header");
+    let mut of_histograms = HistogramRecorder::default();
+    let kept = Kept::Histograms { by: by.clone(), interval_ns: 2_000_000 };
+    of_histograms.begin(header(kept), &mut histograms).expect("a header");
+    of_events.warmed_up(&mut events).expect("a frame");
+    of_waits.warmed_up(&mut waits).expect("a frame");
+    of_histograms.warmed_up(&mut histograms).expect("a frame");
+    let mut groups = Groups::new(by, false, 16);
+    for record in records() {
+        let event = decoder.decode(&record).expect("a record");
+        of_events.event(&event, &names, &mut events).expect("a frame");
+        let EventKind::Switch(switch) = &event.kind else { continue };
+        let Some(ended) = &switch.ended_wait else { continue };
+        of_waits.wait(&ended.wait, &names, &mut waits).expect("a frame");
+        groups.record(&ended.wait);
+        groups.record(&Wait { latency_ns: 70_000, ..ended.wait });
     }
-    let report = Report { duration_ns: 2_000_000, ..Report::default() };
-    recorder.reading(&report, &mut file).expect("a frame");
-    recorder.end(&report, &mut file).expect("a frame");
+    of_histograms.interval(&groups, 7, &names, &mut histograms).expect("a frame");
+    of_events.reading(&report, &mut events).expect("a frame");
+    of_events.end(&report, &mut events).expect("a frame");
+    of_waits.end(&report, &mut waits).expect("a frame");
+    of_histograms.end(&report, &mut histograms).expect("a frame");
+    [events, waits, histograms].map(|file| frames_of(file.bytes())).into()
+}
 
+/// A recording as the target expects it: without its first bytes, heads of blocks and compression.
+fn frames_of(file: &[u8]) -> Vec<u8> {
     const BEFORE_BLOCKS: usize = 12;
-    let (mut rest, mut blocks) = (&file.bytes()[BEFORE_BLOCKS..], Vec::new());
+    let (mut rest, mut blocks) = (&file[BEFORE_BLOCKS..], Vec::new());
     while let Some((head, after)) = rest.split_first_chunk() {
         let head = BlockHead::parse(*head).expect("a head");
         let (body, after) = after.split_at(head.length as usize);
@@ -150,9 +175,11 @@ fn every_target_accepts_its_seeds() {
         println!("{name}: {accepted:?}");
         assert!(accepted.iter().all(|accepted| *accepted > 0), "{name} accepts nothing of a seed: {accepted:?}");
     }
-    // All frames: the end of the warm-up, the waiting task's namespace, three events, a reading and the report.
+    // All frames: the end of the warm-up, the waiting task's namespace, three events, a reading and the report; the end of
+    // the warm-up, a wait and the report; and the end of the warm-up, the clock, a group with the name of its task, histograms
+    // and the report.
     let [_, (_, recording), (_, timeline), ..] = targets();
-    assert_eq!((accepted("timeline", &timeline), accepted("recording", &recording)), (vec![3], vec![7]));
+    assert_eq!((accepted("timeline", &timeline), accepted("recording", &recording)), (vec![3], vec![7, 3, 6]));
 }
 
 #[test]

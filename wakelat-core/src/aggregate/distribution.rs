@@ -24,6 +24,8 @@ pub struct Distribution {
     count: u64,
     sum_ns: u128,
     min_ns: u64,
+    max_ns: u64,
+    /// The longest wait, unless its task is unknown.
     max: Option<Maximum>,
     values: Values,
     /// Estimates for all tasks, if only sampled tasks were measured.
@@ -78,6 +80,7 @@ impl Distribution {
             count: counted.count(),
             sum_ns: counted.sum_ns.into(),
             min_ns: counted.min_ns(),
+            max_ns: longest.map_or(0, |sample| sample.latency_ns),
             max: longest.map(Maximum::of),
             values: Values::Buckets(BucketCounts::of_all(&buckets)),
             sampled: None,
@@ -90,8 +93,28 @@ impl Distribution {
             count: element.count(),
             sum_ns: element.sum_ns.into(),
             min_ns: element.min_ns,
+            max_ns: element.longest.latency_ns,
             max: Some(Maximum::of(&element.longest)),
             values: Values::Buckets(BucketCounts::of_octave(element.octave(), &element.buckets)),
+            sampled: None,
+        }
+    }
+
+    /// The distribution of waits of which the number in each of these [`bucket`]s is known, by ascending index, and exact
+    /// figures: the sum, the shortest and the longest. `longest` is the wait of that length, if its task is known.
+    pub fn of_buckets(
+        buckets: impl IntoIterator<Item = (usize, u64)>,
+        (sum_ns, min_ns, max_ns): (u128, u64, u64),
+        longest: Option<Maximum>,
+    ) -> Self {
+        let counts: BucketCounts = buckets.into_iter().collect();
+        Self {
+            count: counts.iter().fold(0, |count: u64, (_, more)| count.saturating_add(more)),
+            sum_ns,
+            min_ns,
+            max_ns,
+            max: longest,
+            values: Values::Buckets(counts),
             sampled: None,
         }
     }
@@ -139,8 +162,8 @@ impl Distribution {
     pub fn record(&mut self, wait: Maximum) {
         let latency_ns = wait.latency_ns;
         self.min_ns = if self.count == 0 { latency_ns } else { self.min_ns.min(latency_ns) };
-        if self.max.is_none_or(|max| latency_ns > max.latency_ns) {
-            self.max = Some(wait);
+        if self.count == 0 || latency_ns > self.max_ns {
+            (self.max_ns, self.max) = (latency_ns, Some(wait));
         }
         self.count += 1;
         self.sum_ns += u128::from(latency_ns);
@@ -169,10 +192,10 @@ impl Distribution {
 
     /// The longest latency, exact: ns; 0 if there is no wait.
     pub fn max_ns(&self) -> u64 {
-        self.max.map_or(0, |max| max.latency_ns)
+        self.max_ns
     }
 
-    /// The longest wait, and the task that waited.
+    /// The longest wait, and the task that waited; `None` if there is no wait, or if the task is unknown.
     pub fn max(&self) -> Option<Maximum> {
         self.max
     }
@@ -209,10 +232,12 @@ impl Distribution {
             return;
         }
         self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
-        let order = |max: &Maximum| (max.latency_ns, Reverse(max.at_ns));
-        self.max = self.max.into_iter().chain(other.max).max_by_key(order);
-        self.count += other.count;
-        self.sum_ns += other.sum_ns;
+        self.max_ns = self.max_ns.max(other.max_ns);
+        let longest = self.max.into_iter().chain(other.max).filter(|max| max.latency_ns == self.max_ns);
+        self.max = longest.min_by_key(|max| max.at_ns);
+        // The figures of a recording can be any numbers.
+        self.count = self.count.saturating_add(other.count);
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         if let Some(sampled) = other.sampled() {
             self.sampled.get_or_insert_default().add(sampled);
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
+use serde::{Deserialize, Serialize};
 use wakelat_common::{Class, group::part};
 
 use super::container_id::Container;
@@ -12,8 +13,8 @@ use crate::{
     wait::{Comm, Namespace, Wait, policy_name},
 };
 
-/// One grouping key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// One grouping key. Recordings name keys by their position: new ones follow at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Key {
     /// Thread.
     Tid,
@@ -133,6 +134,25 @@ pub struct GroupKey {
     file: u32,
 }
 
+/// The values of the keys by which the kernel can aggregate waits. What is not grouped by is blank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct KeyValues {
+    /// Class.
+    pub class: Class,
+    /// Thread.
+    pub tid: u32,
+    /// Process.
+    pub pid: u32,
+    /// Name.
+    pub comm: Comm,
+    /// Cgroup, v2.
+    pub cgroup_id: u64,
+    /// CPU on which the waits ended.
+    pub cpu: u32,
+    /// The number of the file, if several recordings are shown.
+    pub file: u32,
+}
+
 impl GroupKey {
     /// The key of a class, with all other fields blank.
     pub fn of_class(class: Class, merged: bool) -> Self {
@@ -169,6 +189,31 @@ impl GroupKey {
             }
         }
         group
+    }
+
+    /// The key of a group whose waits the kernel aggregated, with these values, when grouping by `keys`; `merged` puts all
+    /// classes into one.
+    pub fn of_values(values: &KeyValues, keys: &[Key], merged: bool) -> Self {
+        let mut group = Self::of_class(values.class, merged);
+        for key in keys {
+            match key {
+                Key::Tid => group.tid = values.tid,
+                Key::Pid => group.pid = values.pid,
+                Key::Comm => group.comm = values.comm,
+                Key::Cgroup | Key::Container => group.cgroup_id = values.cgroup_id,
+                Key::Cpu => group.cpu = values.cpu,
+                Key::Recording | Key::Host => group.file = values.file,
+                Key::Prio | Key::Policy | Key::Class | Key::Waker | Key::Component => {}
+            }
+        }
+        group
+    }
+
+    /// The values of this key, if all classes are separate and all of its keys satisfy [`Key::is_counted`].
+    pub fn values(&self) -> Option<KeyValues> {
+        let GroupClass::One(class) = self.class else { return None };
+        let Self { tid, pid, comm, cgroup_id, cpu, file, .. } = *self;
+        Some(KeyValues { class, tid, pid, comm, cgroup_id, cpu, file })
     }
 
     /// This key, for the time that its waits spent in `component`.

@@ -52,16 +52,25 @@ impl BucketCounts {
     /// Adds `count` to bucket `index`.
     fn add(&mut self, index: usize, count: u64) {
         let octave = self.0.entry(octave(index)).or_insert_with(|| Box::new([0; ELEMENT_BUCKETS]));
-        octave[index % ELEMENT_BUCKETS] += count;
+        let bucket = &mut octave[index % ELEMENT_BUCKETS];
+        *bucket = bucket.saturating_add(count);
     }
 
     /// Index and count of each bucket that has values, ascending.
-    fn iter(&self) -> impl Iterator<Item = (usize, u64)> {
+    pub fn iter(&self) -> impl Iterator<Item = (usize, u64)> {
         let indexed = self.0.iter().flat_map(|(octave, counts)| {
             let first = usize::from(*octave) * ELEMENT_BUCKETS;
             (first..).zip(counts.iter().copied())
         });
         indexed.filter(|(_, count)| *count > 0)
+    }
+}
+
+impl FromIterator<(usize, u64)> for BucketCounts {
+    fn from_iter<T: IntoIterator<Item = (usize, u64)>>(counts: T) -> Self {
+        let mut buckets = Self::default();
+        counts.into_iter().for_each(|(index, count)| buckets.add(index, count));
+        buckets
     }
 }
 

@@ -12,12 +12,13 @@ pub mod worst;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use serde::{Deserialize, Serialize};
 use wakelat_common::{Class, group::GroupElement, histogram::Histogram};
 
 use self::{
     distribution::{Distribution, Maximum},
     estimate::{Period, SamplingState},
-    key::{GroupKey, Key, Names, by_name, group_parts},
+    key::{GroupKey, Key, KeyValues, Names, by_name, group_parts},
     space_saving::{SpaceSaving, Sum},
     worst::WorstWaits,
 };
@@ -48,6 +49,15 @@ pub struct Groups {
     waits_merged: u64,
     /// Waits for which the kernel's table of groups was full; they are in `others`.
     table_full: u64,
+}
+
+/// The key of a recorded group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum RecordedKey {
+    /// Waits with these values.
+    Values(KeyValues),
+    /// Waits of a class for which there was no room in a table of groups.
+    Others(Class),
 }
 
 /// Waits that are merged into `(other)`, by class and component.
@@ -159,6 +169,32 @@ impl Groups {
         group.worst.offer(longest);
         element.others_up_to_ns().into_iter().for_each(|ns| group.worst.add_others(ns));
         self.make_room();
+    }
+
+    /// Adds waits of a recorded group.
+    pub fn add_recorded(&mut self, group: RecordedKey, waits: &Distribution) {
+        let group = match group {
+            RecordedKey::Values(values) => {
+                self.groups.entry(GroupKey::of_values(&values, &self.keys, self.merged), WaitStats::default)
+            }
+            RecordedKey::Others(class) => {
+                self.table_full = self.table_full.saturating_add(waits.count());
+                self.others.entry((GroupKey::of_class(class, self.merged).class(), None)).or_default()
+            }
+        };
+        Arc::make_mut(&mut group.distribution).add(waits);
+        self.make_room();
+    }
+
+    /// All groups with waits, in no particular order, to record them. All keys must satisfy [`Key::is_counted`], and all
+    /// classes must be separate.
+    pub fn recorded(&self) -> impl Iterator<Item = (RecordedKey, &Distribution)> {
+        let groups = self.groups.iter().filter_map(|(key, waits)| Some((RecordedKey::Values(key.values()?), waits)));
+        let others = self.others.iter().filter_map(|((class, _), waits)| match class {
+            GroupClass::One(class) => Some((RecordedKey::Others(*class), waits)),
+            GroupClass::RunQueue => None,
+        });
+        groups.chain(others).map(|(key, waits)| (key, &*waits.distribution)).filter(|(_, waits)| waits.count() > 0)
     }
 
     /// Removes all waits, but keeps the allocated memory.

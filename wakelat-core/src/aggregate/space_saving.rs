@@ -61,7 +61,7 @@ impl<K, V> Default for SpaceSaving<K, V> {
 
 impl<V: Sum> SumEntry<V> {
     fn upper_bound(&self) -> u128 {
-        self.sum.size() + self.error
+        self.sum.size().saturating_add(self.error)
     }
 }
 
@@ -124,7 +124,7 @@ impl<K: Copy + Ord + Hash, V: Sum> SpaceSaving<K, V> {
         self.evicted.error = self.evicted.error.max(*largest);
         for (_, key) in &order[most..] {
             if let Some(SumEntry { sum, .. }) = self.kept.remove(key) {
-                self.evicted.sum += sum.size();
+                self.evicted.sum = self.evicted.sum.saturating_add(sum.size());
                 self.evicted.count += 1;
                 on_evict(*key, sum);
             }

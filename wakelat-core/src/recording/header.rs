@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use wakelat_common::Class;
 
+use super::Kept;
 use crate::report::LatencyFrom;
 
 /// How the recording was measured.
@@ -37,6 +38,8 @@ pub struct Header {
     pub own_pid: Option<u32>,
     /// The recording begins with a warm-up, which ends with a [`super::Frame::WarmedUp`].
     pub has_warm_up: bool,
+    /// What the recording keeps.
+    pub kept: Kept,
     /// The waits come from the text of another tool's trace. Not part of a recording.
     #[serde(skip)]
     pub text: Option<TextSource>,

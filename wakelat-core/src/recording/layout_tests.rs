@@ -5,9 +5,16 @@ use std::{borrow::Cow, fmt::Write as _};
 
 use wakelat_common::{Class, pending_wait::PrevState};
 
-use super::{CollectedEvents, Frame, Header, RecordedMachine, RunBefore};
+use super::{
+    CollectedEvents, Frame, GroupHistogram, Header, IntervalHistograms, Kept, RecordedMachine, RunBefore,
+    histograms::Longest,
+};
 use crate::{
-    aggregate::distribution::Maximum,
+    aggregate::{
+        RecordedKey,
+        distribution::Maximum,
+        key::{Key, KeyValues},
+    },
     files::Files,
     report::{
         Coverage, CoverageTerms, LatencyFrom, Mode, Overhead, ProgramTime, Report, Sampling, SwitchInTerms, Threshold,
@@ -201,7 +208,7 @@ fn every_frame() -> Vec<Frame<'static>> {
         cpus_online: "0-3".to_owned(),
         time_zone: "Europe/Berlin".to_owned(),
     };
-    let header = |from| {
+    let header = |from, kept| {
         Frame::Header(Box::new(Header {
             version: "0.1.0".to_owned(),
             command_line: vec!["wakelat".to_owned(), "record".to_owned()],
@@ -216,13 +223,17 @@ fn every_frame() -> Vec<Frame<'static>> {
             collected,
             own_pid: Some(1234),
             has_warm_up: false,
+            kept,
             text: None,
         }))
     };
+    let histograms = Kept::Histograms { by: vec![Key::Cgroup, Key::Comm], interval_ns: 1_000_000_000 };
+    let comm = Comm::new(b"make");
+    let values = KeyValues { class: Class::Preempted, tid: 300, pid: 299, comm, cgroup_id: 7, cpu: 1, file: 0 };
     let mut frames = vec![
-        header(LatencyFrom::Wakeup),
-        header(LatencyFrom::Waking),
-        header(LatencyFrom::Queued),
+        header(LatencyFrom::Wakeup, Kept::Events),
+        header(LatencyFrom::Waking, Kept::Waits),
+        header(LatencyFrom::Queued, histograms),
         Frame::Cgroup { id: 7, path: "/user.slice".into() },
         Frame::Task { tid: 300, comm: Comm::new(b"make") },
         Frame::Namespace { tid: 300, namespace: Some(Namespace { pid_ns: Some(4_026_532_301), tid: 17 }) },
@@ -239,6 +250,20 @@ fn every_frame() -> Vec<Frame<'static>> {
     frames.push(Frame::Reading(Box::new(report(LatencyFrom::Queued, Mode::Samples))));
     let run = RunBefore { report: report(LatencyFrom::Wakeup, Mode::Samples), last_seqs: [(0, 300), (1, 7)].into() };
     frames.push(Frame::Start(Box::new(run)));
+    frames.push(Frame::Wait(Cow::Owned(wait(Class::New))));
+    frames.push(Frame::Group { number: 300, key: RecordedKey::Values(values) });
+    frames.push(Frame::Group { number: 1, key: RecordedKey::Others(Class::New) });
+    frames.push(Frame::Histograms(IntervalHistograms::new(vec![
+        GroupHistogram { group: 1, buckets: vec![(40, 1)], sum_ns: 40, min_ns: 40, max_ns: 40, longest: None },
+        GroupHistogram {
+            group: 300,
+            buckets: vec![(5, 2), (160, 1)],
+            sum_ns: 523,
+            min_ns: 5,
+            max_ns: 512,
+            longest: Some(Longest { at_ns: 1_000, tid: 300, cpu: 3 }),
+        },
+    ])));
     frames
 }
 
@@ -264,6 +289,9 @@ fn kind(frame: &Frame<'_>) -> &'static str {
         Frame::End(_) => "end",
         Frame::Start(_) => "start",
         Frame::Reading(_) => "reading",
+        Frame::Wait(_) => "wait",
+        Frame::Group { .. } => "group",
+        Frame::Histograms(_) => "histograms",
     }
 }
 

@@ -1,5 +1,5 @@
-//! Recordings: a measurement in a file, for later analysis. A recording contains every event, the names
-//! that belong to them, and the coverage of the run. Pure.
+//! Recordings: a measurement in a file, for later analysis. A recording contains every event, every wait, or histograms of
+//! the waits ([`Kept`]), the names that belong to them, and the coverage of the run. Pure.
 //!
 //! A file is [`MAGIC`], [`FORMAT`] (four bytes, little-endian) and then compressed blocks of [`Frame`]s, each with a
 //! checksum ([`block`]). The first frame is a [`Frame::Header`], the last a [`Frame::End`], and nothing follows it.
@@ -10,12 +10,14 @@
 //! early or is damaged, the reader returns the frames of all whole segments before that place, and the last reading as
 //! [`Frame::End`], with [`Coverage::missing_ends`](crate::report::Coverage::missing_ends): the figures and their coverage
 //! belong together, and cover the time until that reading. Frames of a segment are therefore returned only when all of it
-//! has been read. Each segment has the names that its events need.
+//! has been read. Each segment has the names that its events or waits need; histograms need those of all segments before.
 
 pub mod block;
 mod encode;
 mod error;
 mod header;
+mod histograms;
+mod kept;
 mod last;
 mod read;
 mod recorded_names;
@@ -23,9 +25,12 @@ mod several;
 mod translate;
 mod window;
 mod write;
+mod write_histograms;
 
 #[cfg(test)]
 mod frame_tests;
+#[cfg(test)]
+mod histogram_tests;
 #[cfg(test)]
 mod layout_tests;
 #[cfg(test)]
@@ -42,26 +47,33 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    aggregate::RecordedKey,
     report::Report,
     timeline::event::Event,
-    wait::{Comm, Namespace},
+    wait::{Comm, Namespace, Wait},
 };
 
 pub use encode::Encoder;
 pub use error::RecordingError;
 pub use header::{CollectedEvents, Header, RecordedMachine, TextKind, TextSource};
+pub use histograms::{GroupHistogram, IntervalHistograms};
+pub use kept::Kept;
 pub use last::{LastPart, LastSegments};
 pub use read::{Recording, TimePoint, TimeRange};
 pub use recorded_names::RecordedNames;
 pub use several::{FileError, FrameOrder, Position, Recordings};
 pub use window::{Exclusion, RecordedWindow, WindowOptions};
 pub use write::{FrameSink, Recorder};
+pub use write_histograms::HistogramRecorder;
 
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"wakelat\n";
 
-/// The version of the encoding: a file of another version is rejected, not guessed at.
-pub const FORMAT: u32 = 6;
+/// The version of the encoding: a file of another version is rejected, not guessed at, except for [`EVENTS_FORMAT`].
+pub const FORMAT: u32 = 7;
+
+/// The version of recordings of events whose header does not say what they keep: the rest is as in [`FORMAT`].
+pub const EVENTS_FORMAT: u32 = 6;
 
 /// The longest frame, and the most that a block has of them: bytes, several times the longest path of a cgroup
 /// (`PATH_MAX`, include/uapi/linux/limits.h). A greater length is damage, and the reader allocates nothing for it.
@@ -122,4 +134,15 @@ pub enum Frame<'a> {
     Reading(Box<Report>),
     /// The report of the whole run: what was counted and what was not. Ends the last segment.
     End(Box<Report>),
+    /// A wait, in the order of recording.
+    Wait(Cow<'a, Wait>),
+    /// The key of a group, which this number names from here on; before the first histogram of it.
+    Group {
+        /// Its number, below the number of groups that a recording can name at once.
+        number: u32,
+        /// Its key.
+        key: RecordedKey,
+    },
+    /// Histograms of the waits since the last reading.
+    Histograms(IntervalHistograms),
 }

@@ -9,8 +9,9 @@ use std::{
 
 pub use self::range::{TimePoint, TimeRange};
 use super::{
-    FORMAT, Frame, Header, MAGIC, RecordingError, RunBefore,
+    EVENTS_FORMAT, FORMAT, Frame, Header, Kept, MAGIC, RecordingError, RunBefore,
     block::{self, BlockHead, HEAD_BYTES},
+    histograms::MAX_GROUPS,
 };
 use crate::report::Report;
 
@@ -43,6 +44,8 @@ pub struct Recording<R> {
     reading: Option<Box<Report>>,
     /// A missing end is an error.
     is_strict: bool,
+    /// Frames that come next, because what they are in is skipped.
+    names_before: VecDeque<Frame<'static>>,
     header: Box<Header>,
 }
 
@@ -89,23 +92,44 @@ impl<R: Read> Recording<R> {
             begin_ns: 0,
             reading: None,
             is_strict: false,
+            names_before: VecDeque::new(),
             header: Box::default(),
         };
-        match u32::from_le_bytes(recording.bytes(0)?) {
-            FORMAT => {}
-            other => return Err(RecordingError::UnsupportedFormat(other)),
+        let format = u32::from_le_bytes(recording.bytes(0)?);
+        if ![EVENTS_FORMAT, FORMAT].contains(&format) {
+            return Err(RecordingError::UnsupportedFormat(format));
         }
         let at = recording.at;
+        recording.read_segment()?;
+        recording.begin_block()?;
+        if format == EVENTS_FORMAT {
+            // A header ends a block, and had no last field.
+            let kept = postcard::to_extend(&Kept::Events, std::mem::take(&mut recording.current.frames));
+            recording.current.frames = kept.map_err(|_| RecordingError::Damaged { at })?;
+        }
         match recording.frame()? {
             Some(Frame::Header(header)) => Ok(Self { header, ..recording }),
             _ => Err(RecordingError::Damaged { at }),
         }
     }
 
+    /// Begins the next block of the segment. Returns whether there is one.
+    fn begin_block(&mut self) -> Result<bool, RecordingError> {
+        let Some((at, body)) = self.segment.pop_front() else { return Ok(false) };
+        let frames = block::frames(&body).ok_or(RecordingError::Damaged { at })?;
+        self.current = CurrentBlock { at, frames, decoded: 0 };
+        Ok(true)
+    }
+
     /// Makes a missing end an error.
     #[must_use]
     pub fn strict(self, is_strict: bool) -> Self {
         Self { is_strict, ..self }
+    }
+
+    /// The input.
+    pub fn input(&self) -> &R {
+        &self.input
     }
 
     /// The header: how the recording was measured.
@@ -123,13 +147,14 @@ impl<R: Read> Recording<R> {
         if let Some(start) = self.start.take() {
             return Ok(Some(Frame::Start(start)));
         }
+        if let Some(name) = self.names_before.pop_front() {
+            return Ok(Some(name));
+        }
         loop {
             if self.current.decoded < self.current.frames.len() {
                 return self.decode().map(Some);
             }
-            if let Some((at, body)) = self.segment.pop_front() {
-                let frames = block::frames(&body).ok_or(RecordingError::Damaged { at })?;
-                self.current = CurrentBlock { at, frames, decoded: 0 };
+            if self.begin_block()? {
                 continue;
             }
             if self.ended {
@@ -171,6 +196,7 @@ impl<R: Read> Recording<R> {
             }
             Frame::Reading(report) => self.reading = Some(report.clone()),
             Frame::End(_) => self.end()?,
+            Frame::Group { number, .. } if *number >= MAX_GROUPS => return Err(RecordingError::Damaged { at: *at }),
             _ => {}
         }
         Ok(frame)

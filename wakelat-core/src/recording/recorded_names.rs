@@ -41,7 +41,13 @@ impl RecordedNames {
                         .for_each(|task| _ = self.tasks.insert(task.tid, task.comm));
                 }
             }
-            Frame::Header(_)
+            Frame::Wait(wait) => {
+                let tasks = [(wait.tid, wait.comm), (wait.prev_tid, wait.prev_comm)];
+                tasks.into_iter().for_each(|(tid, comm)| _ = self.tasks.insert(tid, comm));
+            }
+            Frame::Group { .. }
+            | Frame::Histograms(_)
+            | Frame::Header(_)
             | Frame::UnixOffset(_)
             | Frame::WarmedUp
             | Frame::Start(_)

@@ -120,7 +120,7 @@ impl<R: Read> Recordings<R> {
                         return Ok(Some(Frame::WarmedUp));
                     }
                 }
-                Frame::Event(_) => {
+                Frame::Event(_) | Frame::Wait(_) => {
                     self.current = Some(number).filter(|_| self.order == FrameOrder::BySegment);
                     let unix_offset_ns = file.unix_offset_ns;
                     if std::mem::replace(&mut self.unix_offset_ns, unix_offset_ns) != unix_offset_ns {
@@ -140,9 +140,16 @@ impl<R: Read> Recordings<R> {
                     let report = Box::new(self.report());
                     return Ok(Some(if has_ended { Frame::End(report) } else { Frame::Reading(report) }));
                 }
-                Frame::Cgroup { .. } | Frame::Task { .. } | Frame::Namespace { .. } | Frame::Function { .. } => {
+                Frame::Histograms(_) => {
+                    // They belong to the reading that follows.
+                    self.current = Some(number);
                     return Ok(Some(frame));
                 }
+                Frame::Cgroup { .. }
+                | Frame::Task { .. }
+                | Frame::Namespace { .. }
+                | Frame::Function { .. }
+                | Frame::Group { .. } => return Ok(Some(frame)),
             }
         }
     }
@@ -220,6 +227,7 @@ impl<R: Read> FileFrames<R> {
                     None
                 }
                 Frame::Event(event) => Some(event.kind.at_ns().saturating_add_signed(self.shift_ns.unwrap_or(0))),
+                Frame::Wait(wait) => Some(wait.at_ns.saturating_add_signed(self.shift_ns.unwrap_or(0))),
                 Frame::Reading(report) | Frame::End(report) => Some(end_unix_ns(report)),
                 Frame::WarmedUp => Some(self.at_unix_ns),
                 _ => None,

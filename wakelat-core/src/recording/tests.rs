@@ -176,7 +176,7 @@ fn a_file_cut_anywhere_gives_all_whole_segments_or_an_error() {
 fn a_file_that_is_not_a_recording_is_rejected() {
     let file = recorded(&stories()["two_hogs"].events);
     assert!(matches!(Recording::open(&b"# tracer: nop\n#\n"[..]), Err(RecordingError::NotARecording)));
-    for format in [FORMAT - 1, FORMAT + 1] {
+    for format in [EVENTS_FORMAT - 1, FORMAT + 1] {
         let mut other = file.clone();
         other[8..12].copy_from_slice(&format.to_le_bytes());
         let error = Recording::open(&other[..]).unwrap_err();
@@ -185,6 +185,19 @@ fn a_file_that_is_not_a_recording_is_rejected() {
     let mut longer = file.clone();
     longer[12..16].fill(0xff);
     assert!(matches!(Recording::open(&longer[..]), Err(RecordingError::Damaged { at: 12 })));
+}
+
+#[test]
+fn a_recording_of_events_without_the_last_field_of_the_header_is_read() {
+    let events = &stories()["worker"].events;
+    let mut contents = contents(&recorded(events));
+    assert_eq!(contents[0].pop(), Some(0));
+    let mut file = sealed(&contents);
+    file[8..12].copy_from_slice(&EVENTS_FORMAT.to_le_bytes());
+    assert_eq!(replayed(&file).0, *events);
+    // The same header in the current format is not whole.
+    file[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+    assert!(matches!(Recording::open(&file[..]), Err(RecordingError::Damaged { at: 12 })));
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::Frame;
+use super::{Frame, histograms::Longest};
 use crate::{
-    files::FileIds,
+    aggregate::{RecordedKey, key::KeyValues},
+    files::{FileIds, number_of_cpu},
     report::Report,
     timeline::{
         event::{
@@ -36,9 +37,30 @@ impl Translation {
                 *address = self.ids.address(*address);
             }
             Frame::Event(event) => self.event(event.to_mut()),
+            Frame::Wait(wait) => self.wait(wait.to_mut()),
+            Frame::Group { number, key } => {
+                *number = self.ids.number(*number);
+                if let RecordedKey::Values(values) = key {
+                    self.key_values(values);
+                }
+            }
+            Frame::Histograms(histograms) => histograms.iter_mut().for_each(|histogram| {
+                histogram.group = self.ids.number(histogram.group);
+                if let Some(Longest { at_ns, tid, cpu }) = &mut histogram.longest {
+                    self.time(at_ns);
+                    (*tid, *cpu) = (self.ids.tid(*tid), self.ids.number(*cpu));
+                }
+            }),
             Frame::Reading(report) | Frame::End(report) => self.report(report),
             Frame::Header(_) | Frame::UnixOffset(_) | Frame::WarmedUp | Frame::Start(_) => {}
         }
+    }
+
+    fn key_values(self, values: &mut KeyValues) {
+        let KeyValues { class: _, tid, pid, comm: _, cgroup_id, cpu, file } = values;
+        (*tid, *pid) = (self.ids.tid(*tid), self.ids.tid(*pid));
+        (*cgroup_id, *cpu) = (self.ids.cgroup(*cgroup_id), self.ids.number(*cpu));
+        *file = number_of_cpu(*cpu);
     }
 
     fn report(self, report: &mut Report) {

@@ -4,7 +4,8 @@ use wakelat_common::{Class, Classes};
 
 use crate::{
     aggregate::{
-        Groups,
+        Groups, RecordedKey,
+        distribution::Distribution,
         key::{Key, Names},
     },
     report::{CoverageTerms, LatencyFrom, Report, SwitchInTerms, Threshold},
@@ -89,17 +90,24 @@ impl RecordedWindow {
         self.groups.record_breakdown(breakdown);
     }
 
-    /// Counts a wait that is not selected.
-    pub fn exclude(&mut self, wait: &Wait, why: Exclusion) {
-        let excluded = match wait.class {
+    /// Adds the selected waits of a recorded group.
+    pub fn record_group(&mut self, group: RecordedKey, waits: &Distribution) {
+        self.selected = self.selected.saturating_add(waits.count());
+        self.groups.add_recorded(group, waits);
+    }
+
+    /// Counts waits of a class that are not selected.
+    pub fn exclude(&mut self, class: Class, count: u64, why: Exclusion) {
+        let excluded = match class {
             Class::Wakeup | Class::New => &mut self.wakeups,
             Class::Preempted => &mut self.preemptions,
         };
-        match why {
-            Exclusion::Class => excluded.by_class += 1,
-            Exclusion::Filter => excluded.by_filter += 1,
-            Exclusion::BelowThreshold => excluded.below_threshold += 1,
-        }
+        let excluded = match why {
+            Exclusion::Class => &mut excluded.by_class,
+            Exclusion::Filter => &mut excluded.by_filter,
+            Exclusion::BelowThreshold => &mut excluded.below_threshold,
+        };
+        *excluded = excluded.saturating_add(count);
     }
 
     /// The report of the window that ends at `reading`, the report of the whole recording so far.
@@ -125,7 +133,7 @@ impl RecordedWindow {
             .switch_ins
             .map(|terms| preemptions.subtracted_from_switch_ins(&wakeups.subtracted_from_switch_ins(&terms)));
         coverage.groups_merged = self.groups.merged();
-        coverage.group_table_full = 0;
+        coverage.group_table_full = self.groups.table_full();
         // Waits of new tasks that are not selected are among the filtered ones, too.
         coverage.filtered_is_own &= !self.options.has_filter && wakeups.by_class == 0;
         let over = self.selected;
@@ -144,7 +152,7 @@ impl RecordedWindow {
 
 impl ExcludedWaits {
     fn all(self) -> u64 {
-        self.by_class + self.by_filter + self.below_threshold
+        self.by_class.saturating_add(self.by_filter).saturating_add(self.below_threshold)
     }
 
     /// The terms with these waits excluded instead of measured.
@@ -161,7 +169,7 @@ impl ExcludedWaits {
         SwitchInTerms {
             measured: terms.measured.saturating_sub(self.all()),
             other_class: terms.other_class.saturating_add(self.by_class),
-            filtered: terms.filtered.saturating_add(self.by_filter + self.below_threshold),
+            filtered: terms.filtered.saturating_add(self.by_filter).saturating_add(self.below_threshold),
             below_threshold: terms.below_threshold.saturating_add(self.below_threshold),
             ..*terms
         }
@@ -233,7 +241,7 @@ mod tests {
                     };
                     for window in [&mut window, &mut whole] {
                         match why {
-                            Some(why) => window.exclude(wait, why),
+                            Some(why) => window.exclude(wait.class, 1, why),
                             None => window.record(wait),
                         }
                     }
@@ -273,7 +281,7 @@ mod tests {
             (Class::New, Exclusion::Filter),
             (Class::Preempted, Exclusion::BelowThreshold),
         ] {
-            window.exclude(&Wait { class, ..wait() }, why);
+            window.exclude(class, 1, why);
         }
         (0..5).for_each(|_| window.record(&wait()));
         let terms = window.report(&reading, &RecordedNames::default()).coverage.switch_ins.unwrap();
@@ -289,7 +297,7 @@ mod tests {
             if class == Class::Wakeup {
                 window.record(&wait);
             } else {
-                window.exclude(&wait, Exclusion::Class);
+                window.exclude(class, 1, Exclusion::Class);
             }
             let mut reading = reading(&[wait], 0, 0);
             reading.coverage.filtered_is_own = true;

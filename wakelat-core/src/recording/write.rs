@@ -10,6 +10,7 @@ use crate::{
     hash::HashSet,
     report::Report,
     timeline::event::{DetailedWait, Event, EventKind, WorkItemEvent},
+    wait::Wait,
 };
 
 /// Takes the frames of a recording, in their order.
@@ -107,6 +108,23 @@ impl Recorder {
             self.names.waiters.remove(&switch.prev.tid);
         }
         out.frame(&Frame::Event(Cow::Borrowed(event)))
+    }
+
+    /// Writes a wait, preceded by the names that may be unknown later. In place of its event.
+    pub fn wait(&mut self, wait: &Wait, names: &dyn Names, out: &mut dyn FrameSink) -> io::Result<()> {
+        self.names.tasks.extend([wait.tid, wait.prev_tid]);
+        if let Some(id) = wait.cgroup_id
+            && self.names.cgroups.insert(id)
+        {
+            out.frame(&Frame::Cgroup { id, path: names.cgroup(id).into() })?;
+        }
+        if let Some(tid) = wait.waker_tid
+            && self.names.tasks.insert(tid)
+            && let Some(comm) = names.comm(tid)
+        {
+            out.frame(&Frame::Task { tid, comm })?;
+        }
+        out.frame(&Frame::Wait(Cow::Borrowed(wait)))
     }
 
     /// Marks the end of the warm-up.

@@ -219,7 +219,10 @@ fn summary(group: &Group, report: &Report, style: &Style, out: &mut String) {
         flow(head(), ends, "  ", style, out);
         flow(head(), percentiles, "  ", style, out);
     }
-    let Some(max) = distribution.max() else { return };
+    let Some(max) = distribution.max() else {
+        let of_unknown = (distribution.count() > 0).then(|| figure("max", distribution.max_ns()));
+        return flow(head(), of_unknown.into_iter().collect(), " ", style, out);
+    };
     let at = timestamps::unix_ns(max.at_ns, report.unix_offset_ns);
     let at = timestamps::time_beside(at, report.start_unix_ns, &style.zone);
     let who = labels::thread(Some(max.comm), max.tid, style.columns() - "  by ".len(), style);

@@ -167,7 +167,7 @@ impl CsvReports {
             PERCENTILES.iter().map(|(percent, _)| optional(distribution.map(|all| all.percentile_ns(*percent)))),
         );
         let max = distribution.and_then(Distribution::max);
-        cells.push(optional(max.map(|max| max.latency_ns)));
+        cells.push(optional(distribution.map(Distribution::max_ns)));
         cells.push(optional(max.map(|max| timestamps::unix_ns(max.at_ns, report.unix_offset_ns))));
         cells.push(optional(max.map(|max| u64::from(own_tid(max.tid)))));
         cells.push(max.map(|max| max.comm.to_string()).unwrap_or_default());

@@ -21,6 +21,11 @@ pub(crate) struct TraceLineReader<R> {
 }
 
 impl<R: BufRead> TraceLineReader<R> {
+    /// The input.
+    pub fn input(&self) -> &R {
+        &self.input
+    }
+
     /// Reads the lines of `input`.
     pub(crate) fn new(input: R) -> Self {
         Self { input, line: Vec::new(), number: 0, unrecognized: 0 }

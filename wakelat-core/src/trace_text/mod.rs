@@ -90,6 +90,11 @@ impl<R: BufRead> TraceText<R> {
         Ok(Self { lines, header, ahead, translator, coverage, ended: false })
     }
 
+    /// The input.
+    pub fn input(&self) -> &R {
+        self.lines.input()
+    }
+
     /// The header: what is known of the trace.
     pub fn header(&self) -> &Header {
         &self.header

@@ -2,8 +2,9 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::config::{ConfigError, GroupingConfig, keywords, number};
+use crate::config::{Config, ConfigError, GroupingConfig, keywords, number};
 use wakelat_core::{aggregate::key::Key, report::Mode};
+use wakelat_kernel::Machine;
 
 /// Grouping of waits.
 #[derive(Clone, Debug, Args)]
@@ -43,6 +44,22 @@ pub enum ModeChoice {
     Samples,
 }
 
+/// The keys of `--by`.
+///
+/// # Errors
+/// If a key is given more than once.
+pub(super) fn each_once(by: &[Key]) -> Result<Vec<Key>, ConfigError> {
+    let mut keys = Vec::new();
+    for key in by {
+        if keys.contains(key) {
+            let why = format!("`{}` is given more than once; give it once", key.name());
+            return Err(ConfigError::usage("--by", why));
+        }
+        keys.push(*key);
+    }
+    Ok(keys)
+}
+
 impl GroupingFlags {
     /// The grouping given, by the keys of the command if none is given.
     ///
@@ -57,15 +74,25 @@ impl GroupingFlags {
         Ok(GroupingConfig { by: self.keys(default)?, max_groups: self.max_groups, mode })
     }
 
-    fn keys(&self, default: &[Key]) -> Result<Vec<Key>, ConfigError> {
-        let mut keys = Vec::new();
-        for key in &self.by {
-            if keys.contains(key) {
-                let why = format!("`{}` is given more than once; give it once", key.name());
-                return Err(ConfigError::usage("--by", why));
-            }
-            keys.push(*key);
+    /// Groups the waits of `config`, by the keys of the command if none is given. Without a `machine`, the waits are recorded.
+    ///
+    /// # Errors
+    /// Errors of [`Self::config`] and [`Config::set_grouping`].
+    pub(super) fn apply(
+        &self,
+        default: &[Key],
+        machine: Option<&Machine>,
+        config: &mut Config,
+    ) -> Result<(), ConfigError> {
+        config.set_grouping(self.config(default)?, machine)?;
+        if !self.by.is_empty() || self.per_process || self.per_thread {
+            config.require_recorded_keys();
         }
+        Ok(())
+    }
+
+    fn keys(&self, default: &[Key]) -> Result<Vec<Key>, ConfigError> {
+        let mut keys = each_once(&self.by)?;
         for (given, key) in [(self.per_process, Key::Pid), (self.per_thread, Key::Tid)] {
             if given && !keys.contains(&key) {
                 keys.push(key);

@@ -43,7 +43,7 @@ impl HistFlags {
     ) -> Result<Config, CliError> {
         let (mut config, machine) = self.recording.config(&self.common, None, given, machine)?;
         config.set_intervals(self.interval, self.count)?;
-        config.set_grouping(self.grouping.config(&[])?, machine.as_ref())?;
+        self.grouping.apply(&[], machine.as_ref(), &mut config)?;
         Ok(config)
     }
 }

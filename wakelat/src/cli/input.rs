@@ -12,7 +12,7 @@ use super::{
 use crate::config::{
     Config, OutputConfig, RecordConfig, RecordedInput, RecordedMeasurement, label, labels, time_point, time_range,
 };
-use wakelat_core::recording::{TimePoint, TimeRange};
+use wakelat_core::recording::{Kept, TimePoint, TimeRange};
 use wakelat_kernel::Machine;
 
 /// A recording instead of a measurement.
@@ -117,7 +117,8 @@ impl RecordingFlags {
         measured.output = OutputConfig { path: Some(path.clone()), quiet: output.quiet, ..OutputConfig::default() };
         measured.set_recorded()?;
         let collected = collect.map_or(DEFAULT, CollectFlags::collect);
-        let record = RecordConfig { collected, labels: labels(&self.label)?, flight_recorder: None };
+        let record =
+            RecordConfig { kept: Kept::Events, collected, labels: labels(&self.label)?, flight_recorder: None };
         let measured = RecordedMeasurement { config: measured, record };
         let input = self.input.recorded(std::slice::from_ref(path), common, given, Some(measured));
         Ok((common.recorded_config(input, output)?, None))
@@ -160,6 +161,7 @@ impl InputFlags {
             cgroups: common.filter.cgroup.iter().map(|path| RecordedInput::cgroup(path)).collect(),
             has_given_classes: given("class"),
             has_given_from: given("from"),
+            has_given_keys: false,
         }
     }
 }

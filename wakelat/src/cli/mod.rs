@@ -191,7 +191,7 @@ fn parse_on(
         }
         Verb::Why(flags) => flags.command(given, || Ok(machine()?))?,
         Verb::Record(flags) => {
-            let (config, record) = flags.config(&machine()?)?;
+            let (config, record) = flags.config(given, &machine()?)?;
             Command::Record(config, record)
         }
         Verb::Dump(flags) => Command::Dump(flags.into()),

@@ -1,14 +1,19 @@
 //! `wakelat record`
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{
-    CommonFlags,
+    CommonFlags, FromEvent,
     collected_events::CollectFlags,
     flight_recorder::FlightRecorderFlags,
+    grouping::each_once,
     why::{adjust_from, with_all_waits},
 };
-use crate::config::{Config, ConfigError, RecordConfig, label, labels};
+use crate::config::{Config, ConfigError, RecordConfig, duration, keywords, label, labels};
+use wakelat_core::{
+    aggregate::key::Key,
+    recording::{CollectedEvents, Kept},
+};
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
@@ -17,6 +22,7 @@ Examples:
   wakelat why -i file.wakelat                  explain the waits in it
   wakelat top -i file.wakelat                  show the tasks that waited
   wakelat why -i file.wakelat --by cgroup      the same, grouped by cgroup
+  wakelat record --keep hist -d 7d -o week.wakelat   a histogram per cgroup and second, for days
   wakelat record --last 30s --threshold 50ms -o incident.wakelat
                                                keep 30 s, and write them after a wait of 50 ms
   ssh HOST wakelat record -d 10s -o - | wakelat why -i -   record there, explain here";
@@ -25,6 +31,24 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RecordFlags {
+    /// Keep every event (events, for all views), every wait (waits: hist, top, trace), or a histogram per interval, group and class (hist: hist, top)
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "events",
+        hide_possible_values = true,
+        help_heading = "What is kept"
+    )]
+    keep: KeepChoice,
+
+    /// Group histograms by cgroup, container, comm, pid, tid, cpu or class; comma-separated [default: cgroup]
+    #[arg(long, value_name = "KEYS", value_delimiter = ',', value_parser = keywords::key, help_heading = "What is kept")]
+    by: Vec<Key>,
+
+    /// Length of the interval of a histogram [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = duration::seconds, allow_hyphen_values = true, help_heading = "What is kept")]
+    interval: Option<u64>,
+
     #[command(flatten)]
     collect: CollectFlags,
 
@@ -39,6 +63,17 @@ pub(super) struct RecordFlags {
     common: CommonFlags,
 }
 
+/// What a recording keeps of the measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum KeepChoice {
+    /// Every event
+    Events,
+    /// Every wait
+    Waits,
+    /// A histogram per interval, group and class
+    Hist,
+}
+
 /// Changes the common flags: the defaults of `why`, no flags for other formats, and a required file.
 pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
     let hide = |command: clap::Command, id: &'static str| command.mut_arg(id, |arg| arg.hide(true));
@@ -47,16 +82,54 @@ pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
 }
 
 impl RecordFlags {
-    pub(super) fn config(mut self, machine: &Machine) -> Result<(Config, RecordConfig), ConfigError> {
+    /// `given`: whether a flag was given, and has not only its default.
+    pub(super) fn config(
+        mut self,
+        given: impl Fn(&str) -> bool,
+        machine: &Machine,
+    ) -> Result<(Config, RecordConfig), ConfigError> {
+        self.check_kept(&given)?;
+        if self.keep == KeepChoice::Hist && !given("from") {
+            // As the views of histograms do. The delivery cannot be left out later.
+            self.common.filter.from = FromEvent::Wakeup;
+        }
         adjust_from(&mut self.common.filter);
         let mut config = self.common.config(machine)?;
-        config.set_recorded()?;
-        let collected = self.collect.collect();
+        let (kept, collected) = match self.keep {
+            KeepChoice::Events => {
+                config.set_recorded()?;
+                (Kept::Events, self.collect.collect())
+            }
+            KeepChoice::Waits => {
+                config.set_recorded_waits()?;
+                (Kept::Waits, CollectedEvents::default())
+            }
+            KeepChoice::Hist => {
+                let by = each_once(&self.by)?;
+                (config.set_recorded_histograms(by, self.interval, machine)?, CollectedEvents::default())
+            }
+        };
         let threshold_ns = config.threshold.as_ref().map(|threshold| threshold.threshold_ns);
         let flight_recorder = self.flight_recorder.config(threshold_ns)?;
         if flight_recorder.is_some() {
             config.set_flight_recorder()?;
         }
-        Ok((config, RecordConfig { collected, labels: labels(&self.label)?, flight_recorder }))
+        Ok((config, RecordConfig { kept, collected, labels: labels(&self.label)?, flight_recorder }))
+    }
+
+    /// Rejects flags that were given and do not apply to what is kept.
+    fn check_kept(&self, given: impl Fn(&str) -> bool) -> Result<(), ConfigError> {
+        let flags = [
+            ("by", "--by", KeepChoice::Hist, "hist"),
+            ("interval", "--interval", KeepChoice::Hist, "hist"),
+            ("collect", "--collect", KeepChoice::Events, "events"),
+            ("last", "--last", KeepChoice::Events, "events"),
+        ];
+        match flags.iter().find(|(id, _, of, _)| *of != self.keep && given(id)) {
+            Some((_, flag, _, keep)) => {
+                Err(ConfigError::usage(flag, format!("only applies to `--keep {keep}`; leave it out")))
+            }
+            None => Ok(()),
+        }
     }
 }

@@ -79,7 +79,7 @@ impl TopFlags {
         let is_live = machine.is_some() || config.measured().is_some() && config.output.is_terminal();
         let has_interval = is_live || given("interval");
         config.set_intervals(has_interval.then_some(self.interval), None)?;
-        config.set_grouping(self.grouping.config(&[Key::Tid, Key::Comm])?, machine.as_ref())?;
+        self.grouping.apply(&[Key::Tid, Key::Comm], machine.as_ref(), &mut config)?;
         Ok(config)
     }
 }

@@ -19,10 +19,11 @@ use crate::{
 };
 use wakelat_core::{
     aggregate::key::Names,
-    recording::{Encoder, Frame, FrameSink, Header, RecordedMachine, Recorder},
+    recording::{Encoder, Frame, FrameSink, Header, Kept, RecordedMachine, Recorder},
     render::{self, Style},
     report::Report,
     timeline::event::Event,
+    wait::Wait,
 };
 use wakelat_kernel::{Roots, fair_scheduler, release::Release};
 
@@ -61,6 +62,7 @@ pub fn header(config: &Config, record: &RecordConfig) -> Header {
         collected: record.collected,
         own_pid: (!config.filter.include_self).then(std::process::id),
         has_warm_up: config.window.warm_up_ns > 0,
+        kept: record.kept.clone(),
         text: None,
     }
 }
@@ -97,11 +99,18 @@ fn recorded_machine() -> RecordedMachine {
     }
 }
 
+/// Makes files that this process creates readable for their owner only: a recording contains the names of all users' tasks,
+/// as perf's do. Not before the measured command has started, which inherits the mask.
+pub fn restrict_to_owner() {
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+}
+
 /// Writes what is measured as a recording.
 pub struct RecordView<'a> {
     /// The header, until it is written.
     header: Option<Header>,
-    timeline: TimelineSettings,
+    /// The events that are recorded; none if only waits are.
+    timeline: Option<TimelineSettings>,
     recorder: Recorder,
     file: Encoder,
     /// A view of the recording.
@@ -134,7 +143,7 @@ impl RecordView<'_> {
     /// A view of a measurement with this header.
     pub fn new(header: Header) -> Self {
         Self {
-            timeline: TimelineSettings::of(header.collected),
+            timeline: (header.kept == Kept::Events).then(|| TimelineSettings::of(header.collected)),
             header: Some(header),
             recorder: Recorder::default(),
             file: Encoder::default(),
@@ -160,7 +169,15 @@ impl RecordView<'_> {
 
 impl View for RecordView<'_> {
     fn shows_events(&self) -> Option<TimelineSettings> {
-        Some(self.timeline)
+        self.timeline
+    }
+
+    fn shows_waits(&self) -> bool {
+        self.timeline.is_none()
+    }
+
+    fn needs_cgroups(&self) -> bool {
+        self.timeline.is_none()
     }
 
     fn takes_input(&self) -> bool {
@@ -180,9 +197,7 @@ impl View for RecordView<'_> {
     }
 
     fn loaded(&mut self, _: &mut Collector) {
-        // A recording contains the names of all users' tasks: as with perf's, only its owner may read it. Not before the
-        // measured command has started, which inherits the mask.
-        rustix::process::umask(Mode::RWXG | Mode::RWXO);
+        restrict_to_owner();
     }
 
     fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
@@ -198,6 +213,13 @@ impl View for RecordView<'_> {
 
     fn ended(&mut self) {
         self.has_ended = true;
+    }
+
+    fn wait(&mut self, wait: &Wait, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
+        self.write(out, |recorder, sink| {
+            recorder.set_unix_offset(unix_offset_ns, sink)?;
+            recorder.wait(wait, names, sink)
+        })
     }
 
     fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {

@@ -16,7 +16,7 @@ use crate::{
 };
 use wakelat_core::{
     aggregate::key::Names,
-    recording::{CollectedEvents, Header},
+    recording::{CollectedEvents, Header, Kept},
     render::{OutputFormat, Style},
     report::Report,
     timeline::{event::Event, stack_event::Role},
@@ -91,7 +91,12 @@ impl Page {
     fn create(path: &Path, config: &Config, why: &WhyConfig, headers: &[&Header]) -> Result<Self> {
         let measured = record_view::header(
             config,
-            &RecordConfig { collected: why.collect, labels: BTreeMap::new(), flight_recorder: None },
+            &RecordConfig {
+                collected: why.collect,
+                labels: BTreeMap::new(),
+                kept: Kept::Events,
+                flight_recorder: None,
+            },
         );
         let headers = if headers.is_empty() { &[&measured][..] } else { headers };
         let view = HtmlReportView::new(config, config.by.clone(), headers, None);

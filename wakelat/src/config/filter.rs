@@ -132,6 +132,11 @@ impl FilterConfig {
         self.parts & !(part::OTHERS | part::CPU) == 0
     }
 
+    /// Whether the filter accepts only some of the tasks and CPUs of a recording.
+    pub fn selects_recorded(&self) -> bool {
+        self.parts & !part::OTHERS != 0
+    }
+
     /// Whether the filter accepts a task with these properties; cgroups and CPUs apart.
     pub fn wants_recorded(&self, tid: u32, pid: u32, comm: &Comm, prio: i32, policy: u32) -> bool {
         let accepts = |part, accepted: bool| self.parts & part == 0 || accepted;

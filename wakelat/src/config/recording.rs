@@ -5,13 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Config, ConfigError, FlightRecorderConfig, OutputConfig};
+use super::{Config, ConfigError, FlightRecorderConfig, GroupingConfig, OutputConfig};
 use wakelat_core::{
     aggregate::key::Key,
     files::MAX_FILES,
-    recording::{CollectedEvents, TimeRange},
+    recording::{CollectedEvents, Kept, TimeRange},
     render::OutputFormat,
 };
+use wakelat_kernel::Machine;
 
 /// The input that is the recording of `wakelat demo` instead of a file.
 pub const DEMO: &str = "demo:";
@@ -22,6 +23,8 @@ pub const READING_INTERVAL_NS: u64 = 1_000_000_000;
 /// What `record` writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordConfig {
+    /// What is kept of the measurement.
+    pub kept: Kept,
     /// The events that are collected besides switches.
     pub collected: CollectedEvents,
     /// The labels of the recording.
@@ -56,6 +59,8 @@ pub struct RecordedInput {
     pub has_given_classes: bool,
     /// The event that starts the latency was given: the recording must have it.
     pub has_given_from: bool,
+    /// The keys of groups were given, not the command's default: the recording must have them.
+    pub has_given_keys: bool,
 }
 
 impl Config {
@@ -64,9 +69,14 @@ impl Config {
         self.input.as_ref().is_some_and(|input| input.paths.len() > 1)
     }
 
+    /// The keys of groups were given, and are not those of the command: a recording must have them.
+    pub(crate) fn require_recorded_keys(&mut self) {
+        self.input.iter_mut().for_each(|input| input.has_given_keys = true);
+    }
+
     /// These keys, and that of the file if several recordings are shown and a key has IDs of a machine: those of two
     /// recordings are never the same.
-    pub(super) fn recorded_keys(&self, mut by: Vec<Key>) -> Vec<Key> {
+    pub(crate) fn recorded_keys(&self, mut by: Vec<Key>) -> Vec<Key> {
         let has_host = by.contains(&Key::Host);
         let needs_file = |key: &Key| key.is_of_one_machine() && !(has_host && *key == Key::Cpu);
         if self.shows_several_files() && by.iter().any(needs_file) && !by.contains(&Key::Recording) {
@@ -169,6 +179,49 @@ impl Config {
         check_recording_output(&self.output, "record")
     }
 
+    /// Records waits, without the events between them.
+    ///
+    /// # Errors
+    /// If `--max-overhead` or another output format is given, or if the output is a terminal.
+    pub(crate) fn set_recorded_waits(&mut self) -> Result<(), ConfigError> {
+        self.check_can_record_events()?;
+        self.set_intervals(Some(READING_INTERVAL_NS), None)?;
+        check_recording_output(&self.output, "record")
+    }
+
+    /// Records a histogram for each interval and group, by `by` or by cgroup, which the programs aggregate if they can.
+    /// Returns what is kept.
+    ///
+    /// # Errors
+    /// If a key is not available on this machine or cannot be aggregated by; if `--max-overhead` or another output format is
+    /// given; if the output is a terminal.
+    pub(crate) fn set_recorded_histograms(
+        &mut self,
+        by: Vec<Key>,
+        interval_ns: Option<u64>,
+        machine: &Machine,
+    ) -> Result<Kept, ConfigError> {
+        if self.max_overhead_ppm.is_some() {
+            let why = "cannot be used with `--keep hist`, whose histograms are those of all tasks, not of a sample; leave \
+                       it out";
+            return Err(ConfigError::usage("--max-overhead", why));
+        }
+        let default = if GroupingConfig::has_cgroups(machine) { Key::Cgroup } else { Key::Comm };
+        let by = if by.is_empty() { vec![default] } else { by };
+        if let Some(key) = by.iter().find(|key| !key.is_counted()) {
+            let why = format!("`{}` needs a record of each wait; use `--keep waits`", key.name());
+            return Err(ConfigError::usage("--by", why));
+        }
+        let interval_ns = interval_ns.unwrap_or(READING_INTERVAL_NS);
+        self.set_intervals(Some(interval_ns), None)?;
+        // All classes are kept apart: a view can merge them.
+        self.merged = false;
+        let max_groups = self.max_groups;
+        self.set_grouping(GroupingConfig { by: by.clone(), max_groups, mode: None }, Some(machine))?;
+        check_recording_output(&self.output, "record")?;
+        Ok(Kept::Histograms { by, interval_ns })
+    }
+
     /// Records waits of all lengths, and writes no output besides the files of the flight recorder.
     ///
     /// # Errors
@@ -239,6 +292,7 @@ mod tests {
                 cgroups: vec![RecordedInput::cgroup(Path::new(given))],
                 has_given_classes: false,
                 has_given_from: false,
+                has_given_keys: false,
             };
             let wanted = ["/kubepods", "/kubepods/pod1", "/kubepods2", "/"].map(|path| input.wants_cgroup(path));
             assert_eq!(wanted, [true, true, false, false], "{given}");

@@ -43,6 +43,16 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Passes the waits since the last report to a view that records groups.
+    pub(super) fn pass_groups(&mut self) -> Result<()> {
+        if self.view.takes_groups() {
+            self.view.groups(self.windows.groups(), self.windows.unix_offset_ns(), &self.names)?;
+            self.windows.clear_groups();
+            self.names.forget_threads();
+        }
+        Ok(())
+    }
+
     /// Takes what is left once the programs are detached.
     pub(super) fn drain_remaining(&mut self, collector: &mut Collector, end_at_ns: u64, quiet: bool) -> Result<()> {
         /// Records between two readings of the clock.

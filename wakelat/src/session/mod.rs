@@ -92,7 +92,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     let request = view.request_signal();
     let (mut signals, mut requests) = (Signals::catch(request)?, RequestSignal::catch(request)?);
     let has_cgroups = shows_causes.is_some_and(|groups| groups != CauseGroups::Names);
-    if has_cgroups {
+    if has_cgroups || view.needs_cgroups() {
         names.prepare(&[Key::Cgroup]);
     }
     let command_id = command.as_ref().map(MeasuredCommand::id);
@@ -343,6 +343,7 @@ impl Run<'_> {
             let written = self.output.write(|out| self.view.warmed_up(out));
             return self.check_written(written);
         }
+        self.pass_groups()?;
         let mut report = self.windows.interval_report(&reading, &self.names);
         self.view.complete(&mut report);
         let written = self.output.write(|out| self.view.report(&report, out));
@@ -401,6 +402,7 @@ impl Run<'_> {
         let reading = WindowReading { totals: collector.totals()?, missed: collector.missed()?, ..reading };
         let pending = collector.take_pending()?;
         let waiting = if collector.keeps_pending() { Some(pending) } else { walked };
+        self.pass_groups()?;
         let mut report = self.windows.final_report(&reading, waiting.as_deref(), &self.names);
         self.view.complete(&mut report);
         if self.stop != Some(StopReason::NoReader) {

@@ -24,7 +24,30 @@ pub enum InputBytes {
     Demo(Cursor<&'static [u8]>),
 }
 
+/// How far a file has been read.
+#[derive(Debug)]
+pub struct InputPosition {
+    /// Shares its offset with the file that is read.
+    file: File,
+    length: u64,
+}
+
+impl InputPosition {
+    /// Offset, of the length: bytes.
+    pub fn now(&self) -> (u64, u64) {
+        let at = (&self.file).stream_position().unwrap_or(self.length);
+        (at.min(self.length), self.length)
+    }
+}
+
 impl InputBytes {
+    /// The position in the input, if that is a file.
+    pub fn position(&self) -> Option<InputPosition> {
+        let Self::File(file) = self else { return None };
+        let length = file.metadata().ok().filter(|metadata| metadata.is_file())?.len();
+        Some(InputPosition { file: file.try_clone().ok()?, length })
+    }
+
     /// Whether parts of it can be skipped without reading them.
     pub fn can_seek(&self) -> bool {
         match self {

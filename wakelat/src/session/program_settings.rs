@@ -46,6 +46,7 @@ pub fn of(config: &Config, environment: &Environment, command: Option<u32>, view
         causes,
         // For the few waits that are kept in the kernel, it costs next to nothing.
         with_cgroup: aggregate
+            || view.needs_cgroups()
             || config.by.iter().any(|key| matches!(key, Key::Cgroup | Key::Container))
             || shows_events.is_some_and(|timeline| timeline.cgroups),
         trigger_rules: false,

@@ -26,11 +26,8 @@ impl Progress {
     /// Shows no progress if standard error is not a terminal, if reports appear at intervals, or with
     /// `--quiet`.
     pub fn new(config: &Config) -> Self {
-        // Such a terminal cannot overwrite a line.
-        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let counted = config.mode == Mode::Aggregate;
-        let wanted =
-            std::io::stderr().is_terminal() && !is_dumb && !config.output.quiet && config.window.interval_ns.is_none();
+        let wanted = can_draw(config) && config.window.interval_ns.is_none();
         Self { next_at: wanted.then(|| Instant::now() + EVERY), shown: false, counted }
     }
 
@@ -55,7 +52,14 @@ impl Progress {
     }
 }
 
+/// Whether a line on standard error can overwrite itself, and is wanted.
+pub fn can_draw(config: &Config) -> bool {
+    // Such a terminal cannot overwrite a line.
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    std::io::stderr().is_terminal() && !is_dumb && !config.output.quiet
+}
+
 /// Replaces the line by `text`. Errors are ignored: if the terminal is gone, there is no reader.
-fn draw(text: &str) {
+pub fn draw(text: &str) {
     _ = std::io::stderr().write_all(format!("\r\x1b[K{text}").as_bytes());
 }

@@ -10,7 +10,7 @@ use tokio::signal::unix::SignalKind;
 
 use crate::collect::{Collector, TimelineSettings};
 use wakelat_core::{
-    aggregate::key::Names,
+    aggregate::{Groups, key::Names},
     report::Report,
     timeline::event::Event,
     wait::Wait,
@@ -39,6 +39,22 @@ pub trait View {
     /// Adds causes of waits that the programs have counted since the last call, also those of the warm-up. Called before
     /// the report of a window.
     fn causes(&mut self, _causes: &CauseTotals, _names: &dyn Names) {}
+
+    /// Whether waits need the cgroups of their tasks, also if they are not grouped by them.
+    fn needs_cgroups(&self) -> bool {
+        false
+    }
+
+    /// Whether the view records the groups of each interval: if so, [`View::groups`] gets them, and reports have none. Each
+    /// group then has the waits since the last report.
+    fn takes_groups(&self) -> bool {
+        false
+    }
+
+    /// Takes the waits since the last report, by group. Called before the report of a window.
+    fn groups(&mut self, _groups: &Groups, _unix_offset_ns: i64, _names: &dyn Names) -> std::io::Result<()> {
+        Ok(())
+    }
 
     /// Whether each report covers everything since the start instead of only the last window.
     fn is_cumulative(&self) -> bool {

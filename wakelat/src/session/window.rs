@@ -202,6 +202,16 @@ impl Windows {
         self.wakeups_paused += waiting.len() as u64 - preemptions;
     }
 
+    /// The groups of the current window.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// Removes all waits from the groups: the rest of the window goes on.
+    pub fn clear_groups(&mut self) {
+        self.groups.clear();
+    }
+
     /// Counts a wait that has reached the threshold.
     pub fn count_over(&mut self) {
         self.over += 1;

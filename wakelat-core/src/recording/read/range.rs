@@ -1,13 +1,16 @@
 //! A range of time of a recording: the segments outside of it are not decoded.
 
-use std::io::{Read, Seek};
+use std::{
+    collections::BTreeMap,
+    io::{Read, Seek},
+};
 
 use super::{
     super::{
-        Frame, RecordingError, RunBefore,
+        Frame, Kept, RecordingError, RunBefore,
         block::{self, BlockHead, HEAD_BYTES},
     },
-    Recording,
+    CurrentBlock, MAX_GROUPS, Recording,
 };
 use crate::report::Report;
 
@@ -94,6 +97,10 @@ impl<R: Read + Seek> Recording<R> {
     pub fn within(mut self, range: TimeRange, can_seek: bool) -> Result<Self, RecordingError> {
         self.range = range;
         let Some(since) = range.since.filter(|since| *since != TimePoint::SinceBegin(0)) else { return Ok(self) };
+        // Histograms need the names of all segments before.
+        let has_histograms = matches!(self.header.kept, Kept::Histograms { .. });
+        let can_seek = can_seek && !has_histograms;
+        let mut names = BTreeMap::new();
         let (mut last, mut has_skipped): (Option<Box<Report>>, _) = (None, false);
         loop {
             let begin = (self.at, self.blocks);
@@ -125,9 +132,13 @@ impl<R: Read + Seek> Recording<R> {
                 // A block of the warm-up.
                 _ => {}
             }
+            if has_histograms {
+                self.keep_names(&mut names)?;
+            }
             self.segment.clear();
             has_skipped = true;
         }
+        self.names_before = names.into_values().collect();
         self.seqs_from_first = has_skipped;
         // It would be skipped, too.
         self.header.has_warm_up &= !has_skipped;
@@ -136,6 +147,32 @@ impl<R: Read + Seek> Recording<R> {
             self.start = Some(Box::new(RunBefore { report: *report, ..RunBefore::default() }));
         }
         Ok(self)
+    }
+
+    /// Keeps the names in the segment that has been read, each instead of an earlier one.
+    fn keep_names(&mut self, names: &mut BTreeMap<(u8, u64), Frame<'static>>) -> Result<(), RecordingError> {
+        while self.begin_block()? {
+            let mut rest = &self.current.frames[..];
+            while !rest.is_empty() {
+                let Ok((frame, after)) = postcard::take_from_bytes::<Frame<'static>>(rest) else {
+                    return Err(RecordingError::Damaged { at: self.current.at });
+                };
+                let id = match &frame {
+                    Frame::UnixOffset(_) => Some((0, 0)),
+                    Frame::Cgroup { id, .. } => Some((1, *id)),
+                    Frame::Task { tid, .. } => Some((2, u64::from(*tid))),
+                    Frame::Group { number, .. } if *number >= MAX_GROUPS => {
+                        return Err(RecordingError::Damaged { at: self.current.at });
+                    }
+                    Frame::Group { number, .. } => Some((3, u64::from(*number))),
+                    _ => None,
+                };
+                id.into_iter().for_each(|id| _ = names.insert(id, frame.clone()));
+                rest = after;
+            }
+        }
+        self.current = CurrentBlock::default();
+        Ok(())
     }
 
     /// Skips a segment, except for the last block. Returns the body of that one.

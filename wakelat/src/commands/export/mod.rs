@@ -14,6 +14,12 @@ use crate::{
     config::{Config, ExportConfig, ExportFormat},
     session::{StopReason, View},
 };
+use wakelat_core::recording::{Header, Kept};
+
+/// Whether the recordings with these headers have histograms.
+fn kept_histograms(headers: &[&Header]) -> bool {
+    headers.iter().any(|header| matches!(header.kept, Kept::Histograms { .. }))
+}
 
 /// `export`: converts a recording for another tool.
 ///
@@ -29,7 +35,7 @@ pub fn export(config: &Config, export: &ExportConfig) -> Result<StopReason> {
     let mut view: Box<dyn View> = match &export.format {
         ExportFormat::Perfetto => Box::new(PerfettoView::new(first, &config, export.threshold_ns, stderr_style)),
         ExportFormat::Folded => Box::new(FoldedView::new(&config, stderr_style)),
-        ExportFormat::IntervalLog => Box::new(IntervalLogView::new(stderr_style)),
+        ExportFormat::IntervalLog => Box::new(IntervalLogView::new(kept_histograms(&headers), stderr_style)),
         #[cfg(feature = "parquet")]
         ExportFormat::Parquet { prefix } => {
             let input = config.input.as_ref().context("only a recording can be exported")?;

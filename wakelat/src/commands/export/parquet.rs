@@ -8,10 +8,11 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
+use super::kept_histograms;
 use crate::{
     collect::TimelineSettings,
     config::{Config, RecordedInput},
-    session::View,
+    session::{View, replay},
 };
 use wakelat_core::{
     aggregate::key::Names,
@@ -30,6 +31,8 @@ pub struct ParquetView {
     /// The tables, until the end.
     tables: Option<ParquetTables<File>>,
     timeline: Timeline,
+    /// The recording has histograms instead of events.
+    has_histograms: bool,
     /// The window has ended: the next report is the last.
     has_ended: bool,
     stderr_style: Option<Style>,
@@ -39,19 +42,24 @@ impl ParquetView {
     /// Creates the files, whose names begin with `prefix`.
     ///
     /// # Errors
-    /// If a file cannot be created.
+    /// If a file cannot be created, or the recordings have neither events nor histograms.
     pub fn create(
         (prefix, input): (&Path, &RecordedInput),
         headers: &[&Header],
         config: &Config,
         stderr_style: Option<Style>,
     ) -> Result<Self> {
+        let has_histograms = kept_histograms(headers);
+        if !has_histograms {
+            replay::check_has_events(headers)?;
+        }
         let names = names(&input.paths);
         let recordings: Vec<_> = names.iter().map(|name| &**name).zip(headers.iter().copied()).collect();
         let open = |table: &str| File::create(file_of(prefix, table));
         let cannot_write = || format!("cannot write `{}`", file_of(prefix, "*").display());
         let tables = ParquetTables::new(&recordings, open).with_context(cannot_write)?;
-        Ok(Self { tables: Some(tables), timeline: Timeline::new(config.from), has_ended: false, stderr_style })
+        let timeline = Timeline::new(config.from);
+        Ok(Self { tables: Some(tables), timeline, has_histograms, has_ended: false, stderr_style })
     }
 }
 
@@ -76,7 +84,7 @@ fn file_of(prefix: &Path, table: &str) -> PathBuf {
 
 impl View for ParquetView {
     fn shows_events(&self) -> Option<TimelineSettings> {
-        Some(TimelineSettings::OF_WAITS)
+        (!self.has_histograms).then_some(TimelineSettings::OF_WAITS)
     }
 
     fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {

@@ -2,17 +2,21 @@
 
 use std::io::{self, Write};
 
-use super::super::{Input, InputAction, View};
+use super::{
+    super::{Input, InputAction, View},
+    recorded_groups::RecordedGroups,
+};
 use crate::config::{Config, RecordedInput};
 use wakelat_core::{
     aggregate::key::{Key, Names as _},
     hash::HashMap,
-    recording::{Exclusion, Frame, Header, Position, RecordedNames, RecordedWindow, WindowOptions},
-    report::{LatencyFrom, Report},
+    recording::{Exclusion, Frame, Header, Kept, Position, RecordedNames, RecordedWindow, WindowOptions},
+    report::{LatencyFrom, Mode, Report},
     timeline::{
         Timeline,
-        event::{DetailedWait, Event, EventKind, MigrationEvent, SwitchEvent, TaskInfo, WakeupEvent},
+        event::{Event, EventKind, MigrationEvent, SwitchEvent, WakeupEvent},
     },
+    wait::{Comm, Wait},
 };
 
 /// Shows the frames of a recording through a view.
@@ -25,6 +29,9 @@ pub struct Replay<'a> {
     own_pids: Vec<u32>,
     names: RecordedNames,
     window: RecordedWindow,
+    /// The groups of recorded histograms.
+    groups: RecordedGroups,
+    has_histograms: bool,
     /// Splits waits into components, if they are grouped by component.
     timeline: Option<Timeline>,
     /// Whether the filter accepts a thread, as it was at its last switch.
@@ -63,6 +70,8 @@ impl<'a> Replay<'a> {
                 threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
                 has_filter: config.filter.parts != 0 || !input.cgroups.is_empty(),
             }),
+            groups: RecordedGroups::default(),
+            has_histograms: headers.iter().any(|header| matches!(header.kept, Kept::Histograms { .. })),
             timeline: config.by.contains(&Key::Component).then(|| Timeline::new(config.from)),
             wanted: HashMap::default(),
             left_out: HashMap::default(),
@@ -108,6 +117,21 @@ impl<'a> Replay<'a> {
             Frame::UnixOffset(ns) => self.unix_offset_ns = ns,
             Frame::WarmedUp => self.view.warmed_up(out)?,
             Frame::Event(event) => self.take_event(event.into_owned(), out)?,
+            Frame::Wait(wait) => {
+                let mut wait = wait.into_owned();
+                let is_wanted = self.wants_task_of(&wait);
+                self.take_wait(&mut wait, is_wanted, out)?;
+            }
+            Frame::Group { number, key } => self.groups.learn(number, key),
+            Frame::Histograms(histograms) => {
+                let (config, input) = (self.config, self.input);
+                for (key, waits) in self.groups.waits(&histograms, &self.names) {
+                    match RecordedGroups::exclusion(&key, config, input, &self.names) {
+                        Some(why) => self.window.exclude(RecordedGroups::class(&key), waits.count(), why),
+                        None => self.window.record_group(key, &waits),
+                    }
+                }
+            }
             Frame::Start(before) => self.start(before.report),
             Frame::Reading(report) => return self.end_interval(*report, position, out),
             Frame::End(report) => {
@@ -156,28 +180,35 @@ impl<'a> Replay<'a> {
     /// Judges the tasks of a switch by the filter, and takes the wait that it ends.
     fn take_switch(&mut self, switch: &mut SwitchEvent, out: &mut dyn Write) -> io::Result<()> {
         for task in [&mut switch.prev, &mut switch.next] {
-            task.wanted = self.wants_task(task);
+            task.wanted = self.wants_task((task.tid, task.pid), &task.comm, (task.prio, task.policy), task.cgroup_id);
             self.wanted.insert(task.tid, task.wanted);
         }
-        let Some(ended) = &mut switch.ended_wait else { return Ok(()) };
-        if let (true, Some(delivery_ns)) = (self.excludes_delivery, ended.wait.delivery_ns) {
-            ended.wait.latency_ns = ended.wait.latency_ns.saturating_sub(delivery_ns);
-        }
-        if let Some(why) = self.exclusion(ended, switch.next.wanted) {
-            self.window.exclude(&ended.wait, why);
+        if let Some(ended) = &mut switch.ended_wait
+            && !self.take_wait(&mut ended.wait, switch.next.wanted, out)?
+        {
             switch.ended_wait = None;
-            return Ok(());
-        }
-        self.window.record(&ended.wait);
-        if self.view.shows_waits() {
-            self.view.wait(&ended.wait, self.unix_offset_ns, &self.names, out)?;
         }
         Ok(())
     }
 
+    /// Takes a wait; `is_wanted`: the filter accepts its task. Returns whether it is shown.
+    fn take_wait(&mut self, wait: &mut Wait, is_wanted: bool, out: &mut dyn Write) -> io::Result<bool> {
+        if let (true, Some(delivery_ns)) = (self.excludes_delivery, wait.delivery_ns) {
+            wait.latency_ns = wait.latency_ns.saturating_sub(delivery_ns);
+        }
+        if let Some(why) = self.exclusion(wait, is_wanted) {
+            self.window.exclude(wait.class, 1, why);
+            return Ok(false);
+        }
+        self.window.record(wait);
+        if self.view.shows_waits() {
+            self.view.wait(wait, self.unix_offset_ns, &self.names, out)?;
+        }
+        Ok(true)
+    }
+
     /// Why a wait is not shown, if so; `is_wanted`: the filter accepts its task.
-    fn exclusion(&self, ended: &DetailedWait, is_wanted: bool) -> Option<Exclusion> {
-        let wait = &ended.wait;
+    fn exclusion(&self, wait: &Wait, is_wanted: bool) -> Option<Exclusion> {
         let threshold = self.config.threshold.as_ref();
         if !self.config.classes.contains(wait.class) {
             Some(Exclusion::Class)
@@ -190,11 +221,20 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn wants_task(&self, task: &TaskInfo) -> bool {
-        let TaskInfo { tid, pid, comm, prio, policy, cgroup_id, .. } = *task;
+    fn wants_task_of(&self, wait: &Wait) -> bool {
+        self.wants_task((wait.tid, wait.pid), &wait.comm, (wait.prio, wait.policy), wait.cgroup_id)
+    }
+
+    fn wants_task(
+        &self,
+        (tid, pid): (u32, u32),
+        comm: &Comm,
+        (prio, policy): (i32, u32),
+        cgroup_id: Option<u64>,
+    ) -> bool {
         let wants_cgroup = || cgroup_id.is_some_and(|id| self.input.wants_cgroup(&self.names.cgroup(id)));
         !self.own_pids.contains(&pid)
-            && self.config.filter.wants_recorded(tid, pid, &comm, prio, policy)
+            && self.config.filter.wants_recorded(tid, pid, comm, prio, policy)
             && (self.input.cgroups.is_empty() || wants_cgroup())
     }
 
@@ -232,6 +272,10 @@ impl<'a> Replay<'a> {
     /// The report of the window that ends at `reading`.
     fn window_report(&mut self, reading: &Report) -> Report {
         let mut report = self.window.report(reading, &self.names);
+        if self.has_histograms {
+            // Whatever the readings are of: the single waits are not known.
+            report.mode = Mode::Aggregate;
+        }
         report.start_unix_ns = self.window_start_unix_ns.unwrap_or(report.start_unix_ns);
         report
     }
@@ -244,7 +288,7 @@ mod tests {
     use super::*;
     use crate::{collect::TimelineSettings, config::Command, session::replay::config_of};
     use wakelat_common::Class;
-    use wakelat_core::{aggregate::key::Names, timeline::event::MigrationEvent, wait::Comm};
+    use wakelat_core::{aggregate::key::Names, timeline::event::MigrationEvent};
 
     /// Keeps the threads and the numbers of the events that it gets.
     #[derive(Default)]

@@ -1,7 +1,11 @@
 //! Shows saved input, such as recordings, through a view, as [`super::run`] shows a measurement.
 
 mod frames;
+mod kept_data;
+mod read_progress;
 mod recorded_config;
+mod recorded_groups;
+mod recorded_histograms;
 mod recorded_measurement;
 mod saved_frames;
 mod saved_input;
@@ -17,8 +21,9 @@ use super::{
 use crate::config::Config;
 use wakelat_core::recording::{Frame, FrameOrder};
 
-use self::{frames::Replay, saved_frames::SavedFrames};
+use self::{frames::Replay, read_progress::ReadProgress, saved_frames::SavedFrames};
 pub use self::{
+    kept_data::check_has_events,
     recorded_config::{config_of, own_pids},
     recorded_measurement::LiveReplay,
     saved_input::SavedInput,
@@ -37,20 +42,24 @@ pub fn replay(saved: SavedInput, config: &Config, view: &mut dyn View) -> Result
     /// Text that is written at once: bytes.
     const MUCH: usize = 1 << 16;
     let input = config.input.as_ref().context("no recording is given")?;
+    kept_data::check_view(&saved.headers(), view)?;
     let mut output = Output::open(config.output.path.as_deref())?;
     let mut replay = Replay::new(config, input, &saved.headers(), view);
     // An interval has the events of whole segments, to which its coverage belongs.
     let order = if config.window.interval_ns.is_some() { FrameOrder::BySegment } else { FrameOrder::ByTime };
+    let mut progress = ReadProgress::new(config, saved.positions());
     let mut frames = SavedFrames::new(saved, order);
     let mut text = Vec::new();
     replay.begin(&mut text)?;
     loop {
         let frame = if replay.is_over() { None } else { frames.next(input)? };
         let is_last = frame.is_none();
+        progress.show();
         // Only the view fails, if something besides its text cannot be written.
         let position = if matches!(frame, Some(Frame::Reading(_))) { frames.position() } else { None };
         let is_report = frame.map_or(Ok(false), |frame| replay.take(frame, position, &mut text))?;
         if is_last || is_report || text.len() >= MUCH {
+            progress.clear();
             let written = output.write(|out| out.write_all(&text))?;
             text.clear();
             if written == WriteResult::NoReader {

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use wakelat_common::Classes;
 
-use super::super::open_input;
+use super::{super::open_input, recorded_histograms};
 use crate::config::{Config, ConfigError, READING_INTERVAL_NS, RecordedInput, ThresholdAction, ThresholdConfig};
 use wakelat_core::{
     aggregate::key::Key,
     files::{FileIds, FileName, Files},
-    recording::Header,
+    recording::{Header, Kept},
     report::LatencyFrom,
 };
 
@@ -42,7 +42,7 @@ pub fn own_pids(headers: &[&Header]) -> Vec<u32> {
 fn check_same_waits(headers: &[&Header], input: &RecordedInput) -> Result<(), ConfigError> {
     let of = |header: &Header| {
         let classes: Vec<_> = header.classes.iter().map(|class| class.name()).collect();
-        format!("{} from `{}`", classes.join(", "), header.from.name())
+        format!("{} from `{}`, with {}", classes.join(", "), header.from.name(), header.kept.description())
     };
     let files = || input.paths.iter().map(|path| open_input::name(path)).zip(headers.iter().map(|header| of(header)));
     let Some((first, its)) = files().next() else { return Ok(()) };
@@ -72,7 +72,9 @@ fn config_of_one(header: &Header, config: &Config, input: &RecordedInput) -> Res
     config.from = match (header.from, config.from) {
         (recorded, requested) if recorded == requested => recorded,
         // The delivery of each wait is known, and can be left out.
-        (LatencyFrom::Waking, LatencyFrom::Wakeup) if header.text.is_none_or(|text| text.has_delivery) => {
+        (LatencyFrom::Waking, LatencyFrom::Wakeup)
+            if header.text.is_none_or(|text| text.has_delivery) && !matches!(header.kept, Kept::Histograms { .. }) =>
+        {
             LatencyFrom::Wakeup
         }
         (recorded, _) if input.has_given_from => {
@@ -81,6 +83,9 @@ fn config_of_one(header: &Header, config: &Config, input: &RecordedInput) -> Res
         }
         (recorded, _) => recorded,
     };
+    if let Kept::Histograms { interval_ns, .. } = &header.kept {
+        return recorded_histograms::config_of(header, *interval_ns, config, input);
+    }
     // Shorter waits are not recorded. Without the delivery, a recorded wait may be shorter, too.
     let shown_ns = config.threshold.as_ref().map(|threshold| threshold.threshold_ns);
     config.threshold = shown_ns

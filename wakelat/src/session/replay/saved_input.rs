@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use super::{
-    super::open_input::{self, InputReader},
+    super::open_input::{self, InputPosition, InputReader},
     unreadable,
 };
 use crate::config::{ConfigError, RecordedInput};
@@ -65,6 +65,17 @@ impl SavedInput {
             }
         }
         Ok(Self::Recordings(recordings))
+    }
+
+    /// The positions in the files; none if one of them is no file.
+    pub fn positions(&self) -> Vec<InputPosition> {
+        let positions: Option<Vec<_>> = match self {
+            Self::Recordings(recordings) => {
+                recordings.iter().map(|recording| recording.input().get_ref().position()).collect()
+            }
+            Self::Text(text) => text.input().get_ref().1.get_ref().position().map(|position| vec![position]),
+        };
+        positions.unwrap_or_default()
     }
 
     /// What is known of the measurement, for each file.
