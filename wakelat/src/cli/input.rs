@@ -116,7 +116,7 @@ impl RecordingFlags {
         measured.output = OutputConfig { path: Some(path.clone()), quiet: output.quiet, ..OutputConfig::default() };
         measured.set_recorded()?;
         let collected = collect.map_or(DEFAULT, CollectFlags::collect);
-        let record = RecordConfig { collected, labels: labels(&self.label)?, flight_recorder: None };
+        let record = RecordConfig { collected, labels: labels(&self.label)?, trigger: None, flight_recorder: None };
         let measured = RecordedMeasurement { config: measured, record };
         let input = self.input.recorded(std::slice::from_ref(path), common, given, Some(measured));
         Ok((common.recorded_config(input, output)?, None))

@@ -32,6 +32,10 @@ pub(super) struct RecordFlags {
     #[arg(short = 'M', long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Output")]
     label: Vec<(String, String)>,
 
+    /// Why the recording is made
+    #[arg(long, value_name = "TEXT", hide = true)]
+    trigger: Option<String>,
+
     #[command(flatten)]
     flight_recorder: FlightRecorderFlags,
 
@@ -57,6 +61,6 @@ impl RecordFlags {
         if flight_recorder.is_some() {
             config.set_flight_recorder()?;
         }
-        Ok((config, RecordConfig { collected, labels: labels(&self.label)?, flight_recorder }))
+        Ok((config, RecordConfig { collected, labels: labels(&self.label)?, trigger: self.trigger, flight_recorder }))
     }
 }

@@ -26,6 +26,8 @@ pub struct RecordConfig {
     pub collected: CollectedEvents,
     /// The labels of the recording.
     pub labels: BTreeMap<String, String>,
+    /// Why the recording is made, if that is known.
+    pub trigger: Option<String>,
     /// What is kept and when it is written, if only the last events are kept.
     pub flight_recorder: Option<FlightRecorderConfig>,
 }
