@@ -189,7 +189,10 @@ fn data_flows_in_one_direction() {
         ("wakelat-core/src/why/", &["aggregate", "files", "report", "timeline", "wait"]),
         ("wakelat-core/src/service/", &["aggregate", "render", "report", "why"]),
         ("wakelat-core/src/recording/", &["aggregate", "files", "report", "timeline", "wait"]),
-        ("wakelat-core/src/perfetto/", &["aggregate", "recording", "render", "report", "timeline", "wait", "why"]),
+        (
+            "wakelat-core/src/perfetto/",
+            &["aggregate", "files", "recording", "render", "report", "timeline", "wait", "why"],
+        ),
         (
             "wakelat-core/src/parquet/",
             &["aggregate", "files", "recording", "render", "report", "timeline", "wait", "why"],
