@@ -14,8 +14,10 @@ use nix::sys::signal::Signal;
 use rustix::thread::{CapabilitySet, CapabilitySets, configure_capability_in_ambient_set, set_capabilities};
 use wakelat_sandbox::{ReadableFiles, Sandbox};
 use wakelat_tests::{
+    inside::{call, outcomes, parent, print, run_inside},
     kernel_log::KernelLog,
     machine, once,
+    privileges::{SETS, for_maps, for_real_time, own, status, version},
     suite::{self, Skip, TestOutcome},
     wakelat::{Wakelat, command},
     workload::until,
@@ -58,35 +60,6 @@ fn possible<'a>(views: &'a [&'a [&'a str]], in_kernel: usize) -> &'a [&'a [&'a s
     if machine::ring_buffer_may_sleep() { &views[..in_kernel] } else { views }
 }
 
-/// The sets of capabilities in `/proc/PID/status`.
-const SETS: [&str; 5] = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
-
-fn status(path: &str, name: &str) -> u64 {
-    let status = fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    let value = value.unwrap_or_else(|| panic!("no {name} in {path}")).trim();
-    let radix = if name.starts_with("Cap") { 16 } else { 10 };
-    u64::from_str_radix(value, radix).unwrap_or_else(|error| panic!("{name}: {value}: {error}"))
-}
-
-/// The capabilities that this process has.
-fn own() -> u64 {
-    status("/proc/self/status", "CapPrm")
-}
-
-/// The version of this kernel.
-fn version() -> (u32, u32) {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("procfs is mounted");
-    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
-    (numbers.next().expect("a version"), numbers.next().expect("a version"))
-}
-
-/// The capabilities that reading maps needs: see docs/security.md.
-fn for_maps() -> u64 {
-    let is_open = fs::read_to_string("/proc/sys/kernel/unprivileged_bpf_disabled").is_ok_and(|off| off.trim() == "0");
-    if version() >= (5, 19) || is_open { 0 } else { CapabilitySet::BPF.bits() }
-}
-
 /// Asserts what every thread of `wakelat` has left.
 fn assert_left(wakelat: &Wakelat, capabilities: u64, what: &[&str]) {
     let tasks = fs::read_dir(format!("/proc/{}/task", wakelat.pid())).expect("wakelat is running");
@@ -119,12 +92,6 @@ fn no_view_keeps_a_capability_while_it_measures() -> TestOutcome {
         ends_well(wakelat, view);
     }
     Ok(())
-}
-
-/// What raising the priority later needs, where wakelat cannot raise its `RLIMIT_RTPRIO`.
-fn for_real_time() -> u64 {
-    let has_resource = own() & CapabilitySet::SYS_RESOURCE.bits() != 0;
-    if has_resource { 0 } else { CapabilitySet::SYS_NICE.bits() }
 }
 
 fn each_feature_keeps_the_capabilities_that_it_needs() -> TestOutcome {
@@ -284,18 +251,6 @@ const FORBIDDEN: [Attempt; 15] = [
     }),
 ];
 
-fn parent() -> libc::c_long {
-    std::os::unix::process::parent_id().into()
-}
-
-/// Makes a system call with numbers and null pointers.
-fn call(number: libc::c_long, arguments: [libc::c_long; 5]) -> io::Result<()> {
-    let [first, second, third, fourth, fifth] = arguments;
-    // SAFETY: none of the calls gets a pointer to memory of this process.
-    let result = unsafe { libc::syscall(number, first, second, third, fourth, fifth) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
 /// Enters the sandbox of a measurement, tries what it forbids, and prints what happened.
 fn try_forbidden_calls() {
     let files = ReadableFiles::Below(vec![PathBuf::from("/proc")]);
@@ -310,30 +265,17 @@ fn try_forbidden_calls() {
     }
 }
 
-fn print(what: &str, result: io::Result<()>) {
-    let code = result.err().map_or(0, |error| error.raw_os_error().unwrap_or(-1));
-    println!("{what}: {code}");
-}
-
 /// Runs [`try_forbidden_calls`] in a process of its own.
 fn inside() -> String {
-    let binary = std::env::current_exe().expect("a process knows its binary");
-    let output = Command::new(binary).arg(INSIDE).stderr(Stdio::inherit()).output().expect("this binary can be run");
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).expect("text")
+    run_inside(INSIDE, &[])
 }
 
 fn forbidden_calls_are_refused_inside_the_sandbox() -> TestOutcome {
     let printed = inside();
-    let outcomes: Vec<(&str, i32)> = printed
-        .lines()
-        .filter_map(|line| line.rsplit_once(": "))
-        .map(|(what, code)| (what, code.parse().expect("an error number")))
-        .collect();
     let read = if wakelat_sandbox::landlock_abi().is_some() { libc::EACCES } else { 0 };
     let mut expected = vec![("read outside", read)];
     expected.extend(FORBIDDEN.iter().map(|(what, _)| (*what, libc::EPERM)));
-    assert_eq!(outcomes, expected);
+    assert_eq!(outcomes(&printed), expected);
     Ok(())
 }
 

@@ -184,7 +184,14 @@ fn the_capabilities_of_the_unit_are_enough_for_another_user() -> TestOutcome {
     assert_eq!(setting("AmbientCapabilities"), setting("CapabilityBoundingSet"));
     let names = setting("AmbientCapabilities").split(' ').map(|name| name.strip_prefix("CAP_").expect("a capability"));
     let capabilities = names.fold("-all".to_owned(), |all, name| format!("{all},+{}", name.to_lowercase()));
-    let service = ManagedService::start_by("", |directory, arguments| {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).expect("own directory");
+    let captures = directory.path().join("captures");
+    let settings = |rest: &str| {
+        let capture = format!("conditions = [\"max>1ns\"]\ndir = \"{}\"\nduration = \"1s\"", captures.display());
+        format!("{rest}[capture]\n{capture}\n")
+    };
+    let service = ManagedService::start_by(&settings(""), |directory, arguments| {
         // The user may write there, and run a copy of the binary.
         fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).expect("own directory");
         let copy = directory.join("wakelat");
@@ -207,8 +214,12 @@ fn the_capabilities_of_the_unit_are_enough_for_another_user() -> TestOutcome {
     });
     assert!(service.next_state().starts_with("READY=1\n"));
     until("the service measures", || service.metrics().value("wakelat_switch_ins_seen_total") > 0.0);
-    service.reload("max-series = 7\n");
+    service.reload(&settings("max-series = 7\n"));
     assert_eq!(service.metrics().value("wakelat_series_limit"), 7.0);
+    let written = "wakelat_captures_total{condition=\"max>1ns\",result=\"written\"}";
+    until("a recording is whole", || service.metrics().value(written) == 1.0);
+    let file = fs::metadata(captures.join("capture-1.wakelat")).expect("a file");
+    assert!(file.len() > 0 && file.permissions().mode() & 0o077 == 0, "{file:?}");
     service.end();
     Ok(())
 }

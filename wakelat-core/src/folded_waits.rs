@@ -9,7 +9,7 @@ use crate::{
     aggregate::key::Names,
     render::Style,
     timeline::{Breakdown, component::Actor},
-    why::render::labels::{self, Cgroups},
+    why::render::labels,
 };
 
 /// Maximum number of distinct lines; the time of further ones goes into one line.
@@ -29,12 +29,7 @@ impl FoldedWaits {
         let cgroup = waiter.cgroup_id.map_or("(unknown)".to_owned(), |id| names.cgroup(id));
         for share in &breakdown.shares {
             let culprit = &share.culprit;
-            let of_culprit = match culprit.actor {
-                Actor::Task(task) => task.cgroup_id,
-                Actor::Cgroup(id) => id,
-                _ => None,
-            };
-            let cgroups: Cgroups = of_culprit.map(|id| (id, names.cgroup(id))).into_iter().collect();
+            let cgroups = labels::cgroup_of(&culprit.actor, names);
             let actor = match culprit.actor {
                 // Threads of the same name share a frame.
                 Actor::Task(task) => task.comm.to_string(),

@@ -39,14 +39,29 @@ fn available(wanted: CapabilitySet, permitted: CapabilitySet) -> CapabilitySet {
 
 /// Makes it impossible to gain capabilities: by running a program, and from the bounding and ambient sets.
 pub fn deny_new() -> Result<()> {
-    for capability in CapabilitySet::all().iter() {
+    deny_new_but(CapabilitySet::empty())?;
+    clear_ambient_capability_set().context("cannot clear the ambient set of capabilities")
+}
+
+/// Keeps only those of `wanted` that this process has, also in programs that it starts. Returns them.
+pub fn pass_on(wanted: CapabilitySet) -> Result<CapabilitySet> {
+    let has = capabilities(None).context("cannot read the capabilities of this process")?;
+    let kept = available(wanted, has.permitted);
+    deny_new_but(kept)?;
+    // The kernel removes from the ambient set what is not inheritable any more (capabilities(7)).
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: has.inheritable & kept };
+    set_capabilities(None, sets).context(FAILED)?;
+    Ok(kept)
+}
+
+fn deny_new_but(kept: CapabilitySet) -> Result<()> {
+    for capability in (CapabilitySet::all() - kept).iter() {
         match remove_capability_from_bounding_set(capability) {
             // Without CAP_SETPCAP. Then `no_new_privs` has to be enough. The kernel does not know every capability.
             Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
             Err(error) => return Err(error).context("cannot clear the bounding set of capabilities"),
         }
     }
-    clear_ambient_capability_set().context("cannot clear the ambient set of capabilities")?;
     set_no_new_privs(true).context("cannot set `no_new_privs`")
 }
 

@@ -11,6 +11,7 @@ mod capabilities;
 mod files;
 #[allow(unsafe_code, reason = "no library probes `bpf(2)`, or installs a seccomp filter with the flags needed here")]
 mod kernel_calls;
+mod launcher;
 mod real_time;
 mod syscall_filter;
 mod syscall_list;
@@ -25,7 +26,11 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 pub use rustix::thread::CapabilitySet;
 
-pub use self::{kernel_calls::landlock_abi, real_time::allow_real_time, syscall_filter::has_seccomp};
+use self::files::Reachable;
+
+pub use self::{
+    kernel_calls::landlock_abi, launcher::Launcher, real_time::allow_real_time, syscall_filter::has_seccomp,
+};
 
 /// What a process may still do after [`Sandbox::enter`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,10 +113,13 @@ impl Sandbox {
         let seccomp = has_seccomp();
         capabilities::deny_new()?;
         let landlock_abi = match &self.files {
-            ReadableFiles::Below(paths) => {
-                let sends_signals = self.signals.is_some() || self.child.is_some();
-                files::restrict(paths, &self.writes_in, &self.connects_to, !sends_signals)?
-            }
+            ReadableFiles::Below(paths) => files::restrict(&Reachable {
+                reads: paths,
+                executes: &[],
+                writes_in: &self.writes_in,
+                connects_to: &self.connects_to,
+                signals: self.signals.is_some() || self.child.is_some(),
+            })?,
             ReadableFiles::All => None,
         };
         capabilities::drop_all_but(kept)?;

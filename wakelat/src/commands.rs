@@ -1,5 +1,6 @@
 //! The commands, and the views with which they show their results.
 
+mod capture_process;
 mod doctor;
 mod dump;
 mod events;
@@ -10,6 +11,7 @@ mod hist_trigger;
 mod html_report;
 mod launch;
 mod measurement;
+mod numbered_files;
 mod osnoise_tracers;
 mod print;
 mod record;
@@ -25,6 +27,7 @@ mod verify;
 mod why;
 mod why_counted;
 
+pub use capture_process::capture_process;
 pub use doctor::doctor;
 pub use dump::dump;
 pub use events::events;

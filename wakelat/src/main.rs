@@ -75,6 +75,10 @@ fn run(command: &Command) -> Result<ExitCode> {
                 return Ok(ExitCode::from(127));
             }
         },
+        Command::CaptureProcess(config) => {
+            commands::capture_process(config)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Command::TimerlatThread(thread) => {
             commands::timerlat_thread(thread)?;
             return Ok(ExitCode::SUCCESS);

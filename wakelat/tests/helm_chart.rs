@@ -122,7 +122,23 @@ fn the_program_accepts_the_settings_and_the_flags_of_the_chart() {
     let block = block.lines().take_while(|line| line.is_empty() || line.starts_with("  "));
     let config: String = block.map(|line| line.trim_start().to_owned() + "\n").collect();
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chart-serve.toml");
-    fs::write(&file, format!("listen = \"0.0.0.0:9779\"\n{config}")).expect("a file");
+    // Helm's `toJson` and `quote` make a list and strings that are the same in TOML, with `>` as an escape.
+    let (_, capture) = values.split_once("\ncapture:\n").expect("captures");
+    let value = |name: &str| {
+        let line = capture.lines().find_map(|line| line.strip_prefix("  ")?.strip_prefix(name)?.strip_prefix(": "));
+        line.unwrap_or_else(|| panic!("no {name}"))
+    };
+    let template = chart("templates/configmap.yaml");
+    let (_, block) = template.split_once("{{- if .Values.capture.enabled }}\n").expect("a block");
+    let block = block.split_once("{{- end }}").expect("an end").0;
+    let captures = ["duration", "interval", "size"].iter().fold(block.to_owned(), |block, name| {
+        let expression = format!("{{{{ .Values.capture.{name} | quote }}}}");
+        assert!(block.contains(&expression), "{block}");
+        block.replace(&expression, &format!("\"{}\"", value(name)))
+    });
+    let conditions = value("conditions").replace('>', "\\u003e");
+    let captures = captures.replace("{{ .Values.capture.conditions | toJson }}", &conditions);
+    fs::write(&file, format!("listen = \"0.0.0.0:9779\"\n{config}{captures}")).expect("a file");
     let (_, url) = values.split_once("  url: ").expect("a URL");
     let url = url.lines().next().expect("a line").replace("$(NODE_IP)", "192.0.2.1");
     let daemonset = chart("templates/daemonset.yaml");
@@ -132,5 +148,6 @@ fn the_program_accepts_the_settings_and_the_flags_of_the_chart() {
     let output = command.output().expect("it starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("p99>20ms for 30s") && shown.contains("/var/lib/wakelat/captures"), "{shown}");
     assert!(shown.contains("/kubepods.slice/*") && shown.contains("https://192.0.2.1:10250/pods"), "{shown}");
 }

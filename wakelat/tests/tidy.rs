@@ -187,9 +187,12 @@ fn data_flows_in_one_direction() {
             &["aggregate", "cpu_interrupt", "files", "render", "report", "softirq", "timeline", "wait", "why"],
         ),
         ("wakelat-core/src/why/", &["aggregate", "files", "report", "timeline", "wait"]),
-        ("wakelat-core/src/service/", &["aggregate", "report", "why"]),
+        ("wakelat-core/src/service/", &["aggregate", "render", "report", "why"]),
         ("wakelat-core/src/recording/", &["aggregate", "files", "report", "timeline", "wait"]),
-        ("wakelat-core/src/perfetto/", &["aggregate", "recording", "render", "report", "timeline", "wait", "why"]),
+        (
+            "wakelat-core/src/perfetto/",
+            &["aggregate", "files", "recording", "render", "report", "timeline", "wait", "why"],
+        ),
         (
             "wakelat-core/src/parquet/",
             &["aggregate", "files", "recording", "render", "report", "timeline", "wait", "why"],
@@ -288,7 +291,10 @@ fn only_the_output_and_tracefs_are_written() {
     let written = [
         "wakelat/src/session/output.rs",
         "wakelat/src/commands/serve/listener.rs",
-        "wakelat/src/commands/flight_recorder/",
+        // Files of the flight recorder and of captures.
+        "wakelat/src/commands/numbered_files.rs",
+        // It opens `/dev/null`, as the output of what it starts.
+        "wakelat/src/commands/capture_process/mod.rs",
         "wakelat/src/commands/export/parquet.rs",
     ];
     assert_only_in("wakelat/src", &written, "writing", writes);

@@ -310,12 +310,11 @@ fn wait_values(
 /// The values of a share of the wait with this number.
 fn share_values(number: u64, share: &Share, names: &dyn Names) -> impl Iterator<Item = Cell> + use<> {
     let culprit = &share.culprit;
-    let (tid, comm, cgroup) = match culprit.actor {
-        Actor::Task(task) => (Some(own_tid(task.tid)), Some(task.comm.to_string()), task.cgroup_id),
-        Actor::Cgroup(id) => (None, None, id),
-        _ => (None, None, None),
+    let (tid, comm) = match culprit.actor {
+        Actor::Task(task) => (Some(own_tid(task.tid)), Some(task.comm.to_string())),
+        _ => (None, None),
     };
-    let cgroups: labels::Cgroups = cgroup.map(|id| (id, names.cgroup(id))).into_iter().collect();
+    let cgroups = labels::cgroup_of(&culprit.actor, names);
     let name = labels::actor(&culprit.actor, &cgroups, &Default::default());
     let values: [Cell; 7] = [
         number.into(),
@@ -323,7 +322,7 @@ fn share_values(number: u64, share: &Share, names: &dyn Names) -> impl Iterator<
         Some(name).filter(|name| !name.is_empty()).into(),
         tid.into(),
         comm.into(),
-        cgroup.map(|id| names.cgroup(id)).into(),
+        cgroups.into_values().next().into(),
         share.ns.into(),
     ];
     values.into_iter()

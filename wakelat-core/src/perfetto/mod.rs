@@ -3,26 +3,32 @@
 //! the components of each wait as nested slices. Pure.
 //!
 //! Times are CLOCK_BOOTTIME, Perfetto's default. A trace has the clocks of the recording, so that Perfetto also shows wall
-//! time.
+//! time. A trace of several recordings has times since 1970-01-01 UTC instead, the only clock that they share; IDs of
+//! threads and CPUs are then those of the trace, of which no two recordings have the same.
 
 mod messages;
 mod slices;
+mod trace_cpus;
 
 use std::io::{self, Write};
 
 use prost::Message as _;
 use wakelat_common::{Class, pending_wait::PrevState};
 
-use self::messages::{
-    BOOTTIME, Clock, ClockSnapshot, FtraceEvent, FtraceEventBundle, IrqHandlerEntry, IrqHandlerExit, MONOTONIC,
-    PacketData, ProcessTree, REALTIME, SchedMigrateTask, SchedSwitch, SchedWakeup, SoftirqVector, SystemInfo,
-    TracePacket, Tracepoint, TrackDescriptor, TreeProcess, TreeThread, Utsname,
+use self::{
+    messages::{
+        BOOTTIME, Clock, ClockSnapshot, FtraceEvent, FtraceEventBundle, IrqHandlerEntry, IrqHandlerExit, MONOTONIC,
+        PacketData, ProcessTree, REALTIME, SchedMigrateTask, SchedSwitch, SchedWakeup, SoftirqVector, SystemInfo,
+        TracePacket, Tracepoint, TrackDescriptor, TreeProcess, TreeThread, Utsname,
+    },
+    trace_cpus::TraceCpus,
 };
 use crate::{
     aggregate::key::Names,
+    files::{FileName, Files, own_number},
     hash::{HashMap, HashSet},
     recording::Header,
-    render::Style,
+    render::{Style, labels::in_file},
     report::LatencyFrom,
     timeline::{
         Timeline,
@@ -31,6 +37,9 @@ use crate::{
     wait::Comm,
     why::render::labels,
 };
+
+/// The most recordings in one trace, whose thread IDs are not negative.
+pub const MAX_FILES: usize = crate::files::MAX_FILES / 2;
 
 /// Events of one CPU in one packet.
 const BUNDLE: usize = 256;
@@ -52,6 +61,9 @@ const PREEMPTED: i64 = 0x100;
 pub struct PerfettoWriter {
     from: LatencyFrom,
     timeline: Timeline,
+    /// For names of tasks and causes, with their files if there are several.
+    style: Style,
+    trace_cpus: TraceCpus,
     /// The shortest wait that has slices: ns.
     threshold_ns: u64,
     boottime_offset_ns: i64,
@@ -65,6 +77,12 @@ pub struct PerfettoWriter {
     waits: u64,
 }
 
+/// How tasks and cgroups are named.
+struct WaitNames<'a> {
+    names: &'a dyn Names,
+    style: &'a Style,
+}
+
 /// The events of one CPU that are not written yet.
 #[derive(Debug, Default)]
 struct CpuEvents {
@@ -76,13 +94,21 @@ struct CpuEvents {
 }
 
 impl PerfettoWriter {
-    /// A trace of the recording with this header. Waits of `threshold_ns` or more have slices.
-    pub fn new(header: &Header, threshold_ns: u64) -> Self {
+    /// A trace of the recordings with these headers, by their number in `files`. Waits of `threshold_ns` or more have
+    /// slices.
+    pub fn new(from: LatencyFrom, headers: &[&Header], files: &Files, threshold_ns: u64) -> Self {
+        let boottime_offset_ns = match headers {
+            [only] => only.boottime_offset_ns,
+            // Times since 1970-01-01 UTC.
+            _ => 0,
+        };
         Self {
-            from: header.from,
-            timeline: Timeline::new(header.from),
+            from,
+            timeline: Timeline::new(from),
+            style: Style { files: files.clone(), ..Style::default() },
+            trace_cpus: TraceCpus::new(headers, files),
             threshold_ns,
-            boottime_offset_ns: header.boottime_offset_ns,
+            boottime_offset_ns,
             unix_offset_ns: None,
             cpus: HashMap::default(),
             threads: HashMap::default(),
@@ -92,7 +118,13 @@ impl PerfettoWriter {
         }
     }
 
-    /// Writes the description of the machine. Must come first.
+    /// The first and the last CPU of each recording in the trace, if there are several.
+    pub fn cpus(&self) -> impl Iterator<Item = (&FileName, u32, u32)> {
+        let ranges = self.trace_cpus.of_recordings().into_iter();
+        ranges.filter_map(|(file, from, to)| Some((self.style.files.get(u32::try_from(file).ok()?)?, from, to)))
+    }
+
+    /// Writes the description of the first machine. Must come first.
     pub fn begin(&self, header: &Header, out: &mut dyn Write) -> io::Result<()> {
         let machine = &header.machine;
         let utsname = Utsname {
@@ -112,6 +144,8 @@ impl PerfettoWriter {
         names: &dyn Names,
         out: &mut dyn Write,
     ) -> io::Result<()> {
+        // Times of several recordings do not change with the clock of one of them.
+        let unix_offset_ns = if self.style.files.are_several() { 0 } else { unix_offset_ns };
         if self.unix_offset_ns.replace(unix_offset_ns) != Some(unix_offset_ns) {
             self.clocks(event.kind.at_ns(), unix_offset_ns, out)?;
         }
@@ -124,8 +158,8 @@ impl PerfettoWriter {
                     comm: Some(migration.comm.to_string()),
                     pid: Some(signed(migration.tid)),
                     prio: None,
-                    orig_cpu: Some(signed(migration.from_cpu)),
-                    dest_cpu: Some(signed(migration.to_cpu)),
+                    orig_cpu: Some(signed(self.trace_cpus.number(migration.from_cpu))),
+                    dest_cpu: Some(signed(self.trace_cpus.number(migration.to_cpu))),
                 });
                 self.push(migration.from_cpu, migration.at_ns, None, event, out)?;
             }
@@ -135,7 +169,8 @@ impl PerfettoWriter {
         let Some(breakdown) = self.timeline.push(event) else { return Ok(()) };
         if breakdown.latency_ns >= threshold_ns {
             self.waits += 1;
-            slices::of_wait(breakdown, &mut self.tracks, names, &boottime, out)?;
+            let shown = WaitNames { names, style: &self.style };
+            slices::of_wait(breakdown, &mut self.tracks, &mut self.trace_cpus, &shown, &boottime, out)?;
         }
         Ok(())
     }
@@ -210,7 +245,7 @@ impl PerfettoWriter {
             pid: Some(signed(wait.tid)),
             prio: Some(wait.prio),
             success: None,
-            target_cpu: Some(signed(target)),
+            target_cpu: Some(signed(self.trace_cpus.number(target))),
         };
         let start_ns = wait.at_ns.saturating_sub(wait.latency_ns);
         let delivery_ns = wait.delivery_ns.unwrap_or(0);
@@ -235,19 +270,20 @@ impl PerfettoWriter {
         let (entry, exit) = match interrupt.source {
             InterruptSource::Irq { number, name } => (
                 Tracepoint::IrqHandlerEntry(IrqHandlerEntry {
-                    irq: Some(signed(number)),
+                    irq: Some(signed(own_number(number))),
                     name: Some(name.to_string()),
                 }),
-                Tracepoint::IrqHandlerExit(IrqHandlerExit { irq: Some(signed(number)), ret: Some(1) }),
+                Tracepoint::IrqHandlerExit(IrqHandlerExit { irq: Some(signed(own_number(number))), ret: Some(1) }),
             ),
             InterruptSource::Softirq(number) => {
                 let vector = SoftirqVector { vec: Some(number) };
                 (Tracepoint::SoftirqEntry(vector.clone()), Tracepoint::SoftirqExit(vector))
             }
             InterruptSource::Vector(_) => {
-                let uuid = CPU_TRACKS | u64::from(cpu);
+                let uuid = CPU_TRACKS | u64::from(self.trace_cpus.number(cpu));
                 if self.tracks.insert(uuid) {
-                    let name = Some(format!("CPU {cpu}: its own interrupts"));
+                    let file = self.style.files.of_cpu(cpu).map_or_else(String::new, |file| format!(" in {file}"));
+                    let name = Some(format!("CPU {}{file}: its own interrupts", own_number(cpu)));
                     write(
                         None,
                         PacketData::TrackDescriptor(TrackDescriptor { uuid: Some(uuid), name, thread: None }),
@@ -259,7 +295,7 @@ impl PerfettoWriter {
                     uuid,
                     boottime(from_ns),
                     "interrupt",
-                    labels::interrupt(&interrupt.source, &Style::default()),
+                    labels::interrupt(&interrupt.source, &self.style),
                     Vec::new(),
                     out,
                 )?;
@@ -295,7 +331,11 @@ impl PerfettoWriter {
             return Ok(());
         };
         let bundle = std::mem::take(&mut events.bundle);
-        write(None, PacketData::FtraceEvents(FtraceEventBundle { cpu: Some(cpu), ..bundle }), out)
+        write(
+            None,
+            PacketData::FtraceEvents(FtraceEventBundle { cpu: Some(self.trace_cpus.number(cpu)), ..bundle }),
+            out,
+        )
     }
 
     fn add_to_tree(&mut self, task: &TaskInfo) {
@@ -303,7 +343,7 @@ impl PerfettoWriter {
         if task.tid == 0 || known == Some((task.pid, task.comm)) {
             return;
         }
-        let (name, tgid) = (task.comm.to_string(), signed(process(task)));
+        let (name, tgid) = (thread_name(task, &self.style), signed(process(task)));
         if task.tid == process(task) {
             self.tree.processes.push(TreeProcess { pid: tgid, cmdline: vec![name.clone()], cmdline_is_comm: true });
         }
@@ -316,7 +356,12 @@ fn process(task: &TaskInfo) -> u32 {
     if task.pid == 0 { task.tid } else { task.pid }
 }
 
-/// The kernel's IDs and CPU numbers fit.
+/// The name of a thread, with its file if there are several.
+fn thread_name(task: &TaskInfo, style: &Style) -> String {
+    format!("{}{}", task.comm, in_file(task.tid, style))
+}
+
+/// The kernel's IDs and CPU numbers fit, and those of [`MAX_FILES`] recordings.
 fn signed(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(-1)
 }

@@ -3,19 +3,16 @@
 use std::io::{self, Write};
 
 use super::{
+    WaitNames,
     messages::{
         AnnotationValue, DebugAnnotation, PacketData, SLICE_BEGIN, SLICE_END, ThreadDescriptor, TrackDescriptor,
         TrackEvent,
     },
-    process, signed, write,
+    process, signed, thread_name,
+    trace_cpus::TraceCpus,
+    write,
 };
-use crate::{
-    aggregate::key::Names,
-    hash::HashSet,
-    render::Style,
-    timeline::{Breakdown, component::Actor},
-    why::render::labels::{self, Cgroups},
-};
+use crate::{files::own_tid, hash::HashSet, timeline::Breakdown, why::render::labels};
 
 /// Tracks by UUID: of a thread, its TID and this.
 pub(super) const THREAD_TRACKS: u64 = 1 << 32;
@@ -24,7 +21,8 @@ pub(super) const THREAD_TRACKS: u64 = 1 << 32;
 pub(super) fn of_wait(
     breakdown: &Breakdown,
     tracks: &mut HashSet<u64>,
-    names: &dyn Names,
+    cpus: &mut TraceCpus,
+    WaitNames { names, style }: &WaitNames,
     boottime: &impl Fn(u64) -> u64,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -33,41 +31,29 @@ pub(super) fn of_wait(
     let uuid = THREAD_TRACKS | u64::from(waiter.tid);
     if tracks.insert(uuid) {
         let (pid, tid) = (Some(signed(process(waiter))), Some(waiter.tid.into()));
-        let thread = Some(ThreadDescriptor { pid, tid, thread_name: Some(waiter.comm.to_string()) });
+        let thread = Some(ThreadDescriptor { pid, tid, thread_name: Some(thread_name(waiter, style)) });
         write(None, PacketData::TrackDescriptor(TrackDescriptor { uuid: Some(uuid), name: None, thread }), out)?;
     }
     let mut annotations = vec![
         uint("latency_ns", breakdown.latency_ns),
-        uint("cpu", wait.cpu.into()),
+        uint("cpu", cpus.number(wait.cpu).into()),
         uint("migrations", ended_wait.migrations.into()),
     ];
     annotations.extend(waiter.cgroup_id.map(|id| text("cgroup", names.cgroup(id))));
     annotations.extend(wait.waker_tid.map(|tid| {
         let comm = names.comm(tid).map(|comm| comm.to_string()).unwrap_or_default();
-        text("waker", format!("{comm}/{tid}"))
+        text("waker", format!("{comm}/{}", own_tid(tid)))
     }));
     let (from_ns, at_ns) = (boottime(breakdown.from_ns), boottime(wait.at_ns));
     begin(uuid, from_ns, "wait", format!("waiting ({})", wait.class.name()), annotations, out)?;
     for span in breakdown.spans.iter().filter(|span| span.from_ns < span.to_ns) {
         let Some(share) = breakdown.shares.get(span.share) else { continue };
         let culprit = &share.culprit;
-        let cgroup_id = match culprit.actor {
-            Actor::Task(task) => task.cgroup_id,
-            Actor::Cgroup(id) => id,
-            _ => None,
-        };
-        let cgroups: Cgroups = cgroup_id.map(|id| (id, names.cgroup(id))).into_iter().collect();
+        let cgroups = labels::cgroup_of(&culprit.actor, *names);
         let mut annotations = vec![text("component", culprit.component.name().to_owned())];
         annotations.extend(cgroups.values().map(|path| text("cgroup", path.clone())));
-        annotations.extend(span.cpu.map(|cpu| uint("cpu", cpu.into())));
-        begin(
-            uuid,
-            boottime(span.from_ns),
-            "component",
-            labels::culprit(culprit, &cgroups, &Style::default()),
-            annotations,
-            out,
-        )?;
+        annotations.extend(span.cpu.map(|cpu| uint("cpu", cpus.number(cpu).into())));
+        begin(uuid, boottime(span.from_ns), "component", labels::culprit(culprit, &cgroups, style), annotations, out)?;
         end(uuid, boottime(span.to_ns), out)?;
     }
     end(uuid, at_ns, out)

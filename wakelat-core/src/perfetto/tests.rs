@@ -6,6 +6,7 @@ use prost::Message;
 
 use super::{messages::SLICE_BEGIN, slices::THREAD_TRACKS, *};
 use crate::{
+    files::FileIds,
     report::LatencyFrom,
     timeline::testing::{EventStream, task},
     why::testing::{TestNames, stories},
@@ -19,8 +20,10 @@ struct Trace {
 
 /// The packets of a recording of these events.
 fn packets(events: &[Event], threshold_ns: u64) -> (Vec<TracePacket>, u64) {
-    let header = Header { from: LatencyFrom::Waking, boottime_offset_ns: 1_000, ..Header::default() };
-    let (mut writer, mut file) = (PerfettoWriter::new(&header, threshold_ns), Vec::new());
+    let header = Header { boottime_offset_ns: 1_000, ..Header::default() };
+    let files = Files::default();
+    let (mut writer, mut file) =
+        (PerfettoWriter::new(LatencyFrom::Waking, &[&header], &files, threshold_ns), Vec::new());
     writer.begin(&header, &mut file).unwrap();
     events.iter().for_each(|event| writer.event(event, 5_000_000, &TestNames, &mut file).unwrap());
     let waits = writer.end(&mut file).unwrap();
@@ -148,4 +151,78 @@ fn a_thread_whose_process_is_unknown_is_not_one_of_the_idle_task() {
         _ => None,
     });
     assert_eq!((threads, tracks.collect::<Vec<_>>()), (vec![5], vec![(Some(5), Some(5))]));
+}
+
+/// The process tree, and the names of the threads with tracks.
+fn threads(packets: &[TracePacket]) -> (Vec<TreeThread>, Vec<(i64, String)>) {
+    let trees = packets.iter().flat_map(|packet| match &packet.data {
+        Some(PacketData::ProcessTree(tree)) => tree.threads.clone(),
+        _ => Vec::new(),
+    });
+    let tracks = packets.iter().filter_map(|packet| match &packet.data {
+        Some(PacketData::TrackDescriptor(track)) => track.thread.clone(),
+        _ => None,
+    });
+    let name = |thread: messages::ThreadDescriptor| Some((thread.tid?, thread.thread_name?));
+    (trees.collect(), tracks.filter_map(name).collect())
+}
+
+#[test]
+fn the_same_thread_and_cpu_of_two_recordings_are_two_and_named_with_their_files() {
+    let name = |file: &str| FileName { file: file.to_owned(), host: "host".to_owned() };
+    let files = Files::new([name("a.wakelat"), name("b.wakelat")]);
+    let mut header = Header { boottime_offset_ns: 1_000, ..Header::default() };
+    header.machine.cpus_online = "0-1".to_owned();
+    let mut writer = PerfettoWriter::new(LatencyFrom::Waking, &[&header, &header], &files, 0);
+    let mut file = Vec::new();
+    writer.begin(&header, &mut file).unwrap();
+    // CPU 1, TIDs 5 and 9 of each, as a reader of several recordings passes them: with IDs of their files, and times since
+    // 1970.
+    const BEGIN: u64 = 1_795_000_000_000_000_000;
+    for number in [0, 1] {
+        let ids = FileIds::new(number);
+        let mut stream = EventStream::default();
+        let task = |tid, name: &str| {
+            let own = task(tid, name);
+            TaskInfo { tid: ids.tid(tid), pid: ids.tid(own.pid), ..own }
+        };
+        let later = BEGIN + 10_000 * number as u64;
+        stream.switch(ids.number(1), later + 500, task(9, "hog"));
+        stream.end_wait(ids.number(1), (later + 2_000, later + 7_000), task(5, "nginx"));
+        // Each clock has been corrected since the begin of its recording.
+        let unix_offset_ns = number as i64;
+        stream.events.iter().for_each(|event| writer.event(event, unix_offset_ns, &TestNames, &mut file).unwrap());
+    }
+    let waits = writer.end(&mut file).unwrap();
+    let cpus: Vec<_> = writer.cpus().map(|(name, from, to)| (name.file.as_str(), from, to)).collect();
+    assert_eq!((waits, cpus), (2, vec![("a.wakelat", 0, 1), ("b.wakelat", 2, 3)]));
+    let packets = Trace::decode(&file[..]).unwrap().packet;
+    let second = FileIds::new(1);
+    let (tree, tracks) = threads(&packets);
+    let named = [(5, "nginx in a.wakelat"), (second.tid(5), "nginx in b.wakelat")];
+    assert_eq!(tracks, named.map(|(tid, name)| (i64::from(tid), name.to_owned())));
+    let in_tree = |tid: u32| tree.iter().find(|thread| thread.tid == signed(tid)).map(|thread| thread.name.as_str());
+    assert_eq!(named.map(|(tid, _)| in_tree(tid)), named.map(|(_, name)| Some(name)));
+    let switches: Vec<_> = ftrace(&packets)
+        .filter_map(|(bundle, event)| match &event.event {
+            Some(Tracepoint::SchedSwitch(switch)) if switch.next_comm.as_deref() == Some("nginx") => {
+                Some((bundle.cpu, event.timestamp, switch.next_pid))
+            }
+            _ => None,
+        })
+        .collect();
+    let expected = [(1, BEGIN + 7_000, 5), (3, BEGIN + 17_000, signed(second.tid(5)))];
+    assert_eq!(switches, expected.map(|(cpu, at_ns, tid)| (Some(cpu), Some(at_ns), Some(tid))));
+    let slices = slices_of(&packets);
+    let track = |tid: u32| slices[&(THREAD_TRACKS | u64::from(tid))].last().map(|(from, to, ..)| (*from, *to));
+    let waited = [0, 10_000].map(|later| Some((BEGIN + later + 2_000, BEGIN + later + 7_000)));
+    assert_eq!([5, second.tid(5)].map(track), waited);
+    // One relation of the clocks, so that no thread goes back in time: the trace's own is the wall clock.
+    let clocks = packets.iter().filter_map(|packet| match &packet.data {
+        Some(PacketData::ClockSnapshot(snapshot)) => {
+            Some(snapshot.clocks.iter().map(|clock| clock.timestamp).collect())
+        }
+        _ => None,
+    });
+    assert_eq!(clocks.collect::<Vec<Vec<u64>>>(), [vec![BEGIN + 500; 3]]);
 }

@@ -7,8 +7,21 @@ use serde::{Deserialize, Serialize, de::Error as _};
 use super::pod_labels::POD_NAME_LABELS;
 
 /// The labels that metrics have by themselves.
-const RESERVED: [&str; 11] =
-    ["cgroup", "container", "pod", "cause", "by", "running", "class", "result", "version", "kernel", "le"];
+const RESERVED: [&str; 13] = [
+    "cgroup",
+    "container",
+    "pod",
+    "cause",
+    "by",
+    "running",
+    "class",
+    "result",
+    "condition",
+    "file",
+    "version",
+    "kernel",
+    "le",
+];
 
 /// The longest value: bytes. It is repeated in each series.
 const MAX_VALUE: usize = 256;

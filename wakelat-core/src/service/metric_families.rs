@@ -6,10 +6,12 @@
 use std::{borrow::Cow, rc::Rc};
 
 use super::{
+    capture_counts::{self, CaptureCounts},
     cgroup_labels::{Labels, labels},
     constant_labels::ConstantLabels,
     exemplar::WaitExemplar,
     export_counts::ExportCounts,
+    metric_family::{FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricUnit, MetricValue},
     neighbours::NeighbourTable,
     pod_labels::PodLabelTable,
     series::{SeriesTable, WaitSeries},
@@ -34,82 +36,8 @@ pub struct MetricsSnapshot<'a> {
     pub exports: Option<ExportCounts>,
     /// The names of pods and containers, if the kubelet is asked for them.
     pub pods: Option<&'a PodLabelTable>,
-}
-
-/// The type of a metric family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FamilyKind {
-    /// A number that never decreases.
-    Counter,
-    /// A number that can decrease.
-    Gauge,
-    /// A distribution.
-    Histogram,
-    /// Count and sum of a distribution.
-    Summary,
-}
-
-/// What the numbers of a family are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricUnit {
-    /// Times.
-    Seconds,
-    /// Parts of a whole.
-    Ratio,
-    /// Numbers of this, in the singular.
-    Number(&'static str),
-}
-
-/// Metrics with one name.
-pub struct MetricFamily<'a> {
-    /// The name, of a counter without the suffix `_total`. It ends in `_seconds` if that is the unit.
-    pub name: &'static str,
-    /// The type.
-    pub kind: FamilyKind,
-    /// The unit.
-    pub unit: MetricUnit,
-    /// The meaning.
-    pub help: &'static str,
-    /// One metric for each combination of labels.
-    pub metrics: Vec<FamilyMetric<'a>>,
-}
-
-/// A metric of a family.
-pub struct FamilyMetric<'a> {
-    /// Labels that several metrics share.
-    pub labels: Rc<Labels>,
-    /// The label that this metric has besides them.
-    pub label: Option<(&'static str, &'static str)>,
-    /// The number of its series ([`WaitSeries::number`]), or 0 if it lasts as long as the service.
-    pub series: u64,
-    /// The value.
-    pub value: MetricValue<'a>,
-}
-
-/// The value of a metric.
-pub enum MetricValue<'a> {
-    /// Of a counter or a gauge.
-    Number(MetricNumber),
-    /// Of a histogram: the waits, and one that stands for them.
-    Histogram(&'a GroupTotal, Option<WaitExemplar>),
-    /// Of a summary.
-    Summary {
-        /// Number of values.
-        count: u64,
-        /// Their sum: ns.
-        sum_ns: u128,
-    },
-}
-
-/// A number of a counter or a gauge.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum MetricNumber {
-    /// A count.
-    Count(u64),
-    /// A time: ns.
-    Ns(u128),
-    /// A part of a whole.
-    Ratio(f64),
+    /// The captures of each condition, if there are conditions.
+    pub captures: &'a [CaptureCounts],
 }
 
 /// The classic buckets of a histogram: the largest value of each (ns), and the number of waits up to it. The powers of
@@ -195,12 +123,6 @@ impl<'a> Families<'a> {
     /// Adds a gauge: a part of a whole.
     fn ratio(&mut self, name: &'static str, help: &'static str, ratio: f64) {
         self.single(name, FamilyKind::Gauge, MetricUnit::Ratio, help, MetricNumber::Ratio(ratio));
-    }
-}
-
-impl FamilyMetric<'_> {
-    fn number(labels: &Rc<Labels>, label: Option<(&'static str, &'static str)>, number: MetricNumber) -> Self {
-        Self { labels: Rc::clone(labels), label, series: 0, value: MetricValue::Number(number) }
     }
 }
 
@@ -338,6 +260,9 @@ fn coverage(snapshot: &MetricsSnapshot, families: &mut Families) {
         families.results("wakelat_kubelet_requests", "request", requests, pods.requests());
         families.number("wakelat_kubelet_pods", "pod", "Pods in the last list of the kubelet.", pods.pods());
     }
+    if !snapshot.captures.is_empty() {
+        families.0.extend(capture_counts::families(snapshot.captures));
+    }
     let lost = "Parts of waits whose pair of cgroups had no room.";
     families.counter("wakelat_pairs_lost", "part", lost, snapshot.series.pairs_lost());
 }
@@ -408,6 +333,7 @@ pub(super) mod testing {
             labels,
             exports,
             pods,
+            captures: &[],
         })
     }
 }

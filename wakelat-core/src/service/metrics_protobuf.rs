@@ -6,10 +6,8 @@ use prost::Message;
 use super::{
     exemplar::WaitExemplar,
     exponential::{ExponentialBuckets, SCHEMA, ZERO_NS},
-    metric_families::{
-        FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricUnit, MetricValue, MetricsSnapshot,
-        classic_buckets, families,
-    },
+    metric_families::{MetricsSnapshot, classic_buckets, families},
+    metric_family::{FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricUnit, MetricValue},
 };
 use crate::why::counted::GroupTotal;
 

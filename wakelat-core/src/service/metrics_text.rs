@@ -7,10 +7,8 @@ use std::fmt::{self, Display, Write as _};
 use super::{
     constant_labels::escaped,
     exemplar::WaitExemplar,
-    metric_families::{
-        FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricUnit, MetricValue, MetricsSnapshot,
-        classic_buckets, families,
-    },
+    metric_families::{MetricsSnapshot, classic_buckets, families},
+    metric_family::{FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricUnit, MetricValue},
 };
 
 /// A text format.

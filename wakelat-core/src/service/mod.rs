@@ -2,12 +2,16 @@
 //! the last minute, and their exposition as metrics.
 
 pub mod accept;
+pub mod capture_condition;
+pub mod capture_counts;
+pub mod capture_watch;
 mod cgroup_labels;
 pub mod constant_labels;
 mod exemplar;
 pub mod exponential;
 pub mod export_counts;
 pub mod metric_families;
+pub mod metric_family;
 pub mod metrics_format;
 mod metrics_protobuf;
 mod metrics_text;

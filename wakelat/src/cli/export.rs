@@ -9,6 +9,7 @@ use crate::config::{
 };
 #[cfg(feature = "parquet")]
 use wakelat_core::aggregate::key::Key;
+use wakelat_core::perfetto::MAX_FILES;
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
@@ -16,6 +17,8 @@ Examples:
   wakelat export -i file.wakelat --to perfetto -o file.pftrace     open it in https://ui.perfetto.dev
   wakelat export -i file.wakelat --to perfetto --threshold 1ms -o file.pftrace
                                                                    slices only for waits of 1 ms or more
+  wakelat export -i a.wakelat -i b.wakelat --to perfetto -o both.pftrace
+                                                                   two recordings by wall-clock time
   wakelat export -i file.wakelat --to csv -o waits.csv             a row per wait, with its components
   wakelat export -i file.wakelat --to hdr -o waits.hlog            a histogram per second, for HdrHistogram
   wakelat export -i file.wakelat --to parquet -o file              tables for DuckDB: file-waits.parquet, …
@@ -112,8 +115,8 @@ impl ExportFlags {
             return Err(ConfigError::usage(flag, "`--to` determines the format; leave it out").into());
         }
         let format = match self.to {
-            ExportChoice::Perfetto if config.shows_several_files() => {
-                let why = "`perfetto` converts one recording at a time; export each to a file of its own";
+            ExportChoice::Perfetto if config.input.as_ref().is_some_and(|input| input.paths.len() > MAX_FILES) => {
+                let why = format!("a trace for Perfetto has at most {MAX_FILES} recordings; export fewer at a time");
                 return Err(ConfigError::usage("--input", why).into());
             }
             ExportChoice::Perfetto => {

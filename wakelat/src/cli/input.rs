@@ -12,7 +12,7 @@ use super::{
 use crate::config::{
     Config, OutputConfig, RecordConfig, RecordedInput, RecordedMeasurement, label, labels, time_point, time_range,
 };
-use wakelat_core::recording::{Kept, TimePoint, TimeRange};
+use wakelat_core::recording::{TimePoint, TimeRange};
 use wakelat_kernel::Machine;
 
 /// A recording instead of a measurement.
@@ -117,8 +117,7 @@ impl RecordingFlags {
         measured.output = OutputConfig { path: Some(path.clone()), quiet: output.quiet, ..OutputConfig::default() };
         measured.set_recorded()?;
         let collected = collect.map_or(DEFAULT, CollectFlags::collect);
-        let record =
-            RecordConfig { kept: Kept::Events, collected, labels: labels(&self.label)?, flight_recorder: None };
+        let record = RecordConfig::of_events(collected, labels(&self.label)?);
         let measured = RecordedMeasurement { config: measured, record };
         let input = self.input.recorded(std::slice::from_ref(path), common, given, Some(measured));
         Ok((common.recorded_config(input, output)?, None))

@@ -1,6 +1,7 @@
 //! Flags as given on the command line, and their conversion to settings. [`crate::config`] checks the
 //! values: its parsers their syntax, and its settings whether they can be used on this machine.
 
+mod capture;
 mod collected_events;
 mod common;
 mod demo;
@@ -113,6 +114,8 @@ enum Verb {
     TimerlatThread(osnoise_tracers::ThreadFlags),
     #[command(hide = true)]
     Launch(launch::LaunchFlags),
+    #[command(hide = true)]
+    CaptureProcess(capture::CaptureProcessFlags),
     HistTrigger(hist_trigger::HistTriggerFlags),
     Events(events::EventsFlags),
     Doctor(doctor::DoctorFlags),
@@ -203,6 +206,7 @@ fn parse_on(
         Verb::Osnoise(flags) => Command::Osnoise(Box::new(flags.config(machine)?)),
         Verb::TimerlatThread(flags) => Command::TimerlatThread(flags.into()),
         Verb::Launch(flags) => Command::Launch(flags.into()),
+        Verb::CaptureProcess(flags) => Command::CaptureProcess(flags.config()?),
         Verb::HistTrigger(flags) => Command::HistTrigger(flags.config()?),
         Verb::Events(flags) => Command::Events(flags.config()?),
         Verb::Doctor(flags) => Command::Doctor(flags.output()?),

@@ -56,6 +56,10 @@ pub(super) struct RecordFlags {
     #[arg(short = 'M', long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Output")]
     label: Vec<(String, String)>,
 
+    /// Why the recording is made
+    #[arg(long, value_name = "TEXT", hide = true)]
+    trigger: Option<String>,
+
     #[command(flatten)]
     flight_recorder: FlightRecorderFlags,
 
@@ -114,7 +118,8 @@ impl RecordFlags {
         if flight_recorder.is_some() {
             config.set_flight_recorder()?;
         }
-        Ok((config, RecordConfig { kept, collected, labels: labels(&self.label)?, flight_recorder }))
+        let events = RecordConfig::of_events(collected, labels(&self.label)?);
+        Ok((config, RecordConfig { kept, trigger: self.trigger, flight_recorder, ..events }))
     }
 
     /// Rejects flags that were given and do not apply to what is kept.

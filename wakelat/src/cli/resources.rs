@@ -1,6 +1,6 @@
 //! Resources of the machine that the measurement uses.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::Args;
 
@@ -48,6 +48,16 @@ pub(super) const ATTACH: [(&str, Attach); 4] =
     [("auto", Attach::Auto), ("btf", Attach::Btf), ("raw", Attach::Raw), ("classic", Attach::Classic)];
 
 impl ResourceFlags {
+    /// The arguments of `wakelat record` with the same tracepoints, types and priority.
+    pub(super) fn of_recording(&self) -> Vec<OsString> {
+        let attach = ATTACH.iter().find(|(_, attach)| *attach == self.attach).map_or("auto", |(name, _)| name);
+        let mut arguments = vec!["--attach".into(), attach.into()];
+        arguments.extend(self.btf.iter().flat_map(|path| ["--btf".into(), path.into()]));
+        arguments.extend(self.max_tasks.iter().map(|tasks| format!("--max-tasks={tasks}").into()));
+        arguments.extend(self.rt_priority.iter().map(|priority| format!("--rt-priority={priority}").into()));
+        arguments
+    }
+
     /// The resources, and notes on values that differ from those given.
     pub(super) fn config(&self, machine: &Machine) -> Result<(Resources, Vec<String>), ConfigError> {
         let mut resources = Resources::new(self.drain_interval, machine)?;

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{ClassName, CommonFlags, FilterFlags, FromEvent, OutputFlags, ResourceFlags, ThresholdFlags, WindowFlags};
+use super::{
+    ClassName, CommonFlags, FilterFlags, FromEvent, OutputFlags, ResourceFlags, ThresholdFlags, WindowFlags,
+    capture::CaptureFlags,
+};
 use crate::config::{
     ConfigError, GroupingConfig, KubeletSettings, KubeletUrl, ListenAddress, OtlpConfig, OtlpEndpoint, ServeConfig,
     ServeFile, ServeOverrides, ServeSettings, ServiceLimit, number, otlp_interval,
@@ -21,6 +24,8 @@ Examples:
   wakelat serve --config serve.toml              settings from a file, read again on SIGHUP
   wakelat serve --otlp http://127.0.0.1:4318     also export the metrics to an OpenTelemetry collector
   wakelat serve --kubelet https://$NODE:10250    the names of pods as labels
+  wakelat serve --capture 'p99>20ms for 30s' --capture-dir /var/tmp/captures
+                                                 record 10 s when a cgroup waits that long
   curl 'http://127.0.0.1:9779/why?last=30s'      what tasks waited for in the last 30 seconds";
 
 /// Measure all the time, and serve the waits of each cgroup and their causes as metrics
@@ -79,6 +84,9 @@ pub(super) struct ServeFlags {
     kubelet_insecure: bool,
 
     #[command(flatten)]
+    captures: CaptureFlags,
+
+    #[command(flatten)]
     resources: ResourceFlags,
 
     /// Keep overhead below this share of all CPU time by pausing, or `none` [default: 0.5%]
@@ -119,7 +127,9 @@ impl ServeFlags {
             max_series: self.max_series,
             max_overhead: self.max_overhead,
             kubelet: self.kubelet.map(kubelet).transpose()?,
+            capture: self.captures.settings()?,
         };
+        let record_arguments = self.resources.of_recording();
         let (file, settings) = match self.config {
             Some(path) => {
                 let file = ServeFile { path, flags };
@@ -148,6 +158,6 @@ impl ServeFlags {
             config.map_err(ConfigError::Usage)
         };
         let otlp = self.otlp.map(otlp).transpose()?;
-        Ok(ServeConfig { measurement, settings, file, otlp, check: self.check })
+        Ok(ServeConfig { measurement, settings, file, otlp, record_arguments, check: self.check })
     }
 }

@@ -99,7 +99,7 @@ fn recorded_by(header: &Header) -> Vec<String> {
         ("recorded on", header.machine.to_string()),
         ("recorded with", command),
         ("labels:", labels),
-        ("written because of", trigger),
+        ("trigger:", trigger),
     ];
     let lines = lines.into_iter().filter(|(_, text)| !text.is_empty());
     // A recording may come from anywhere: its text must not control the terminal.

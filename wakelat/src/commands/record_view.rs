@@ -54,7 +54,7 @@ pub fn header(config: &Config, record: &RecordConfig) -> Header {
         machine: recorded_machine(),
         boottime_offset_ns: clock::boottime_offset_ns(),
         labels: record.labels.clone(),
-        trigger: None,
+        trigger: record.trigger.clone(),
         from: config.from,
         classes: Class::ALL.into_iter().filter(|class| config.classes.contains(*class)).collect(),
         threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),

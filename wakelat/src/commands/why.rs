@@ -16,7 +16,7 @@ use crate::{
 };
 use wakelat_core::{
     aggregate::key::Names,
-    recording::{CollectedEvents, Header, Kept},
+    recording::{CollectedEvents, Header},
     render::{OutputFormat, Style},
     report::Report,
     timeline::{event::Event, stack_event::Role},
@@ -89,15 +89,7 @@ struct Page {
 impl Page {
     /// Creates the file at `path`. `headers` are those of the recordings, if the waits are not measured now.
     fn create(path: &Path, config: &Config, why: &WhyConfig, headers: &[&Header]) -> Result<Self> {
-        let measured = record_view::header(
-            config,
-            &RecordConfig {
-                collected: why.collect,
-                labels: BTreeMap::new(),
-                kept: Kept::Events,
-                flight_recorder: None,
-            },
-        );
+        let measured = record_view::header(config, &RecordConfig::of_events(why.collect, BTreeMap::new()));
         let headers = if headers.is_empty() { &[&measured][..] } else { headers };
         let view = HtmlReportView::new(config, config.by.clone(), headers, None);
         Ok(Self { view, html: Vec::new(), output: Output::open(Some(path))? })

@@ -59,6 +59,15 @@ pub fn microseconds_as_ns(text: &str) -> Result<u64, String> {
     positive(text, ns)
 }
 
+/// A span as people type it, in the largest unit of which it is a whole number. The parsers here accept it.
+pub fn text(ns: u64) -> String {
+    let units =
+        [(3_600_000_000_000, "h"), (60_000_000_000, "m"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let (unit_ns, unit) =
+        units.into_iter().find(|(unit_ns, _)| ns > 0 && ns.is_multiple_of(*unit_ns)).unwrap_or((1, "ns"));
+    format!("{}{unit}", ns / unit_ns)
+}
+
 fn is_bare(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
@@ -134,6 +143,14 @@ mod tests {
             with_unit("500"),
             Err("`500` has no unit; expected one of ns, us, ms, s, m, h, such as `500us`".to_owned())
         );
+    }
+
+    #[test]
+    fn a_span_is_written_as_it_is_parsed() {
+        for text in ["7ns", "1500us", "20ms", "30s", "90s", "10m", "36h"] {
+            assert_eq!(with_unit(text).map(self::text).as_deref(), Ok(text));
+        }
+        assert_eq!(seconds_or_zero(&text(0)), Ok(0));
     }
 
     #[test]

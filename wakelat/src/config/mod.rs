@@ -7,6 +7,7 @@ pub mod number;
 pub mod size;
 
 mod aggregation_mode;
+mod capture;
 mod classic_tracepoints;
 mod dump;
 mod error;
@@ -48,6 +49,7 @@ use wakelat_core::{
 };
 use wakelat_kernel::Machine;
 
+pub use capture::{CaptureProcessConfig, CaptureRule, CaptureSettings};
 pub use dump::DumpConfig;
 pub use error::ConfigError;
 pub use events::EventsConfig;
@@ -103,6 +105,8 @@ pub enum Command {
     Verify(VerifyConfig),
     /// Metrics of all cgroups, all the time.
     Serve(Box<ServeConfig>),
+    /// The process that makes the recordings of a service.
+    CaptureProcess(CaptureProcessConfig),
     /// The timerlat tracer, with causes of latency.
     Timerlat(Box<TimerlatConfig>),
     /// The osnoise tracer, with totals.

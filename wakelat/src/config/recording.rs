@@ -29,8 +29,17 @@ pub struct RecordConfig {
     pub collected: CollectedEvents,
     /// The labels of the recording.
     pub labels: BTreeMap<String, String>,
+    /// Why the recording is made, if that is known.
+    pub trigger: Option<String>,
     /// What is kept and when it is written, if only the last events are kept.
     pub flight_recorder: Option<FlightRecorderConfig>,
+}
+
+impl RecordConfig {
+    /// All events, with these besides switches, written as they come.
+    pub(crate) const fn of_events(collected: CollectedEvents, labels: BTreeMap<String, String>) -> Self {
+        Self { kept: Kept::Events, collected, labels, trigger: None, flight_recorder: None }
+    }
 }
 
 /// A measurement that is recorded.

@@ -1,10 +1,10 @@
 //! The service that measures all the time.
 
-use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
+use std::{ffi::OsString, fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{Config, KubeletSettings, OtlpConfig, ServeSettings, ServiceLimit};
+use super::{CaptureSettings, Config, KubeletSettings, OtlpConfig, ServeSettings, ServiceLimit};
 
 /// Where the service listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +71,8 @@ pub struct ServeConfig {
     pub file: Option<ServeFile>,
     /// Where totals are exported to, if anywhere.
     pub otlp: Option<OtlpConfig>,
+    /// Arguments of `wakelat record` for captures: the same resources as those of the measurement.
+    pub record_arguments: Vec<OsString>,
     /// Whether only to check and show the settings.
     pub check: bool,
 }
@@ -105,6 +107,8 @@ pub struct ServeOverrides {
     pub max_overhead: Option<ServiceLimit>,
     /// `--kubelet` and the flags that need it
     pub kubelet: Option<KubeletSettings>,
+    /// `--capture` and the flags that need it
+    pub capture: Option<CaptureSettings>,
 }
 
 impl ServeOverrides {
@@ -115,6 +119,7 @@ impl ServeOverrides {
             max_series: self.max_series.unwrap_or(settings.max_series),
             max_overhead: self.max_overhead.unwrap_or(settings.max_overhead),
             kubelet: self.kubelet.clone().or(settings.kubelet),
+            capture: self.capture.clone().or(settings.capture),
             ..settings
         }
     }

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use wakelat_core::service::constant_labels::ConstantLabels;
 
-use super::{KubeletSettings, ListenAddress, ServiceLimit, number};
+use super::{CaptureSettings, KubeletSettings, ListenAddress, ServiceLimit, number};
 
 /// The largest file that is read: bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -28,6 +28,9 @@ pub struct ServeSettings {
     /// How the kubelet is asked for the names of pods, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet: Option<KubeletSettings>,
+    /// When recordings are made, if they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capture: Option<CaptureSettings>,
 }
 
 impl Default for ServeSettings {
@@ -40,6 +43,7 @@ impl Default for ServeSettings {
             cgroups: CgroupSelection::default(),
             labels: ConstantLabels::default(),
             kubelet: None,
+            capture: None,
         }
     }
 }
@@ -138,6 +142,13 @@ url = \"https://192.0.2.1:10250/pods\"
 ca = \"/etc/ca.crt\"
 token = \"/etc/token\"
 insecure = false
+
+[capture]
+conditions = [\"p99>20ms for 30s\", \"max>1s in /system.slice/*\"]
+dir = \"/captures\"
+duration = \"5s\"
+interval = \"2m\"
+size = \"50M\"
 ";
 
     #[test]
@@ -150,6 +161,8 @@ insecure = false
         assert_eq!(empty, ServeSettings::default());
         assert!(empty.cgroups.selects("/any"));
         assert_eq!(ServeSettings::parse(&empty.to_toml()), Ok(empty));
+        let short = ServeSettings::parse("[capture]\nconditions = [\"max>1s\"]\ndir = \"a\"").unwrap();
+        assert!(short.to_toml().ends_with("duration = \"10s\"\ninterval = \"10m\"\nsize = \"200M\"\n"));
         let plain = ServeSettings::parse("kubelet.url = \"http://localhost\"").unwrap();
         assert_eq!(ServeSettings::parse(&plain.to_toml()), Ok(plain));
     }
@@ -164,6 +177,7 @@ insecure = false
         let settings = ServeSettings::parse(&settings.join("\n")).unwrap();
         assert!(settings.cgroups.selects("/system.slice/a.service") && !settings.labels.is_empty(), "{settings:?}");
         assert!(settings.kubelet.is_some_and(|kubelet| !kubelet.insecure));
+        assert!(settings.capture.is_some_and(|capture| capture.dir.starts_with("/var/lib/wakelat")));
     }
 
     #[test]
@@ -175,6 +189,9 @@ insecure = false
             ("[labels]\ncgroup = \"x\"", "line 1, column 1: the label `cgroup` is reserved"),
             ("listen = \"9779\"", "line 1, column 10: `9779` is not an address"),
             ("max-overhead = \"0\"", "line 1, column 16: `0` is not accepted; expected `none` or a percentage"),
+            ("[capture]\nconditions = [\"max\"]\ndir = \"a\"", "line 2, column 14: `max` is not a condition"),
+            ("[capture]\nconditions = []\ndir = \"a\"", "line 1, column 1: 0 conditions are given"),
+            ("capture.conditions = [\"max>1s\"]", "line 1, column 1: missing field `dir`"),
             ("listen = ", "line 1, column 10: "),
             ("[kubelet]\nca = \"/ca\"", "line 1, column 1: missing field `url`"),
             ("[kubelet]\nurl = \"a\"", "line 2, column 7: `a` is not a URL of a kubelet"),

@@ -15,6 +15,13 @@ pub fn parse(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A size as people type it, in the largest unit of which it is a whole number. [`parse`] accepts it.
+pub fn text(bytes: u64) -> String {
+    let units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    let (unit, name) = units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit)).unwrap_or((1, ""));
+    format!("{}{name}", bytes / unit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,6 +39,13 @@ mod tests {
             ("1G", 1 << 30),
         ] {
             assert_eq!(parse(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_is_written_as_it_is_parsed() {
+        for text in ["1", "1000", "3K", "200M", "2G"] {
+            assert_eq!(parse(text).map(self::text).as_deref(), Ok(text));
         }
     }
 

@@ -32,6 +32,7 @@ use tokio::{
 };
 
 pub use self::environment::Environment;
+pub(crate) use self::privileges::is_writable_by_mode;
 pub use self::stop_reason::StopReason;
 pub use self::view::{Input, InputAction, View};
 use self::{

@@ -58,7 +58,7 @@ pub fn drop_unneeded(
 }
 
 /// Whether this process may create files in `directory` without a capability.
-fn is_writable_by_mode(directory: &Path) -> bool {
+pub fn is_writable_by_mode(directory: &Path) -> bool {
     const WRITE_AND_SEARCH: u32 = 0o3;
     let may = |mode: u32| mode & WRITE_AND_SEARCH == WRITE_AND_SEARCH;
     directory.metadata().is_ok_and(|directory| {

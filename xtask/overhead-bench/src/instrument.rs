@@ -182,6 +182,10 @@ pub fn all(wakelat: &Path, directory: &Path) -> anyhow::Result<(Vec<Instrument>,
         let command = why(wakelat, &["--mode", "aggregate", "--by", "cgroup"]);
         instruments.push(plain("wakelat-causes", "wakelat why --mode aggregate", InstrumentKind::Program(command)));
     }
+    if knows_flight_recorder(wakelat)? {
+        let command = flight_recorder(wakelat, directory);
+        instruments.push(plain("wakelat-last", "wakelat record --last 30s", InstrumentKind::Program(command)));
+    }
     let mut skipped = Vec::new();
     for peer in PEERS {
         match program_in_path(peer.program) {
@@ -204,6 +208,24 @@ fn why(wakelat: &Path, more: &[&str]) -> ToolCommand {
         args: ["why", "--json", "--quiet"].iter().chain(more).map(|arg| (*arg).to_owned()).collect(),
         ready: ReadySignal::FirstRun,
         loss_source: LossSource::Coverage,
+    }
+}
+
+/// Whether this version of wakelat has a flight recorder.
+fn knows_flight_recorder(wakelat: &Path) -> anyhow::Result<bool> {
+    let help = Command::new(wakelat).args(["record", "--help"]).output().context("cannot run wakelat")?;
+    Ok(String::from_utf8_lossy(&help.stdout).contains("--last <"))
+}
+
+/// `wakelat record --last`: without a trigger, which would write a file.
+fn flight_recorder(wakelat: &Path, directory: &Path) -> ToolCommand {
+    let file = directory.join("last.wakelat").to_string_lossy().into_owned();
+    let args = ["record", "--last", "30s", "--output"].map(str::to_owned);
+    ToolCommand {
+        program: wakelat.to_owned(),
+        args: args.into_iter().chain([file]).collect(),
+        ready: ReadySignal::FirstRun,
+        loss_source: LossSource::CoverageWarnings,
     }
 }
 
@@ -290,6 +312,7 @@ mod tests {
             unreachable!()
         };
         assert_eq!(command.args[3..], ["results/perf.data", "--control=fifo:results/perf.control,results/perf.answer"]);
+        assert_eq!(flight_recorder("wakelat".as_ref(), Path::new("results")).args[4], "results/last.wakelat");
     }
 
     #[test]

@@ -8,6 +8,8 @@ use serde_json::Value;
 pub enum LossSource {
     /// In the coverage of wakelat's report.
     Coverage,
+    /// In the warnings of the coverage that `wakelat record` writes to standard error.
+    CoverageWarnings,
     /// On standard error of `perf record`, which counts chunks of its ring buffer.
     PerfRecord,
     /// In the statistics of each CPU's buffer that `trace-cmd record` prints.
@@ -51,6 +53,16 @@ impl LossSource {
                 let events = coverage["events_lost"].as_u64().unwrap_or(0);
                 Some(Losses::Events(waits.max(events)))
             }
+            Self::CoverageWarnings => {
+                // As for the other form, an event that was lost may also be a wait that was lost.
+                let of = |what: &str| warned(printed.1, what).sum::<u64>();
+                let waits = of("%) lost: the task table was full")
+                    + of("%) lost: the ring buffer was full")
+                    + of("%) invalid:");
+                let events = of("of the timeline lost:") + of("not written:");
+                let missed = of("missed: the kernel skipped");
+                printed.1.contains("window: ").then_some(Losses::Events(waits.max(events) + missed))
+            }
             Self::PerfRecord => Some(Losses::Chunks(number_before(printed.1, " chunks!").unwrap_or(0))),
             Self::TraceCmd => {
                 let statistics = |name: &str| -> Option<u64> {
@@ -72,6 +84,14 @@ impl LossSource {
 /// does makes a kernel hide its switches.
 const LOST: [&str; 4] = ["task_table_full", "ring_buffer_full", "invalid", "missed"];
 
+/// The numbers of the warnings of this kind: `! 12 events of the timeline lost: …`, `! 3 wakeups (0.1 %) lost: …`. Long
+/// warnings have several lines.
+fn warned<'a>(text: &'a str, what: &'a str) -> impl Iterator<Item = u64> + 'a {
+    let warnings = text.split("\n! ").skip(1).map(|warning| warning.split_whitespace().collect::<Vec<_>>().join(" "));
+    let warnings = warnings.filter(move |warning| warning.split(';').next().is_some_and(|first| first.contains(what)));
+    warnings.filter_map(|warning| warning.split(' ').next()?.replace(',', "").parse().ok())
+}
+
 /// The number right before `words`.
 fn number_before(text: &str, words: &str) -> Option<u64> {
     text.split_once(words)?.0.rsplit(' ').next()?.parse().ok()
@@ -92,6 +112,19 @@ mod tests {
         let report = r#"{"schema":"wakelat.why/1","coverage":{"ring_buffer_full":20,"events_lost":50}}"#;
         assert_eq!(LossSource::Coverage.losses((report, "")), Some(Losses::Events(50)));
         assert_eq!(LossSource::Coverage.losses(("", "error")), None);
+    }
+
+    #[test]
+    fn the_warnings_of_a_recording_count_once_and_missed_switches_do_not() {
+        let printed = "wakelat: measuring\nwindow: 1.0 s\n1,403 wakeups: 1,334 measured, 71 lost\n\
+            ! 2 wakeups (0.1 %) with a missed switch: the switch that ended the wait was not\n  seen\n\
+            ! 1,020 wakeups (7.1 %) lost: the ring buffer\n  was full; raise `--ring-size`\n\
+            ! 1,500 events of the timeline lost: the ring buffer was full; raise\n  `--ring-size`\n\
+            ! 4 events missed: the kernel skipped a BPF program that was already running; waits\n  may be missing\n";
+        assert_eq!(LossSource::CoverageWarnings.losses(("", printed)), Some(Losses::Events(1_504)));
+        let none = "wakelat: measuring\nwindow: 1.0 s\n1,403 wakeups: 1,403 measured, 0 lost\n";
+        assert_eq!(LossSource::CoverageWarnings.losses(("", none)), Some(Losses::Events(0)));
+        assert_eq!(LossSource::CoverageWarnings.losses(("", "wakelat: error: no")), None);
     }
 
     #[test]

@@ -21,10 +21,8 @@ use self::{
     streams::{StreamKey, StreamPoint, StreamValue, Streams},
 };
 use super::exemplar::WaitExemplar;
-use super::metric_families::{
-    FamilyKind, FamilyMetric, LAST_READ_TIME, MetricFamily, MetricNumber, MetricUnit, MetricValue, MetricsSnapshot,
-    START_TIME, families,
-};
+use super::metric_families::{LAST_READ_TIME, MetricsSnapshot, START_TIME, families};
+use super::metric_family::{FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricUnit, MetricValue};
 use super::pod_labels::POD_NAME_LABELS;
 use crate::why::counted::GroupTotal;
 
@@ -294,7 +292,8 @@ mod tests {
         let labels = &ConstantLabels::new([("zone".to_owned(), "a".to_owned())].into()).unwrap();
         let (neighbours, version) = (&NeighbourTable::default(), "1.0");
         let (report, now_s) = (&report, times);
-        let snapshot = MetricsSnapshot { series, neighbours, report, now_s, version, labels, exports, pods };
+        let snapshot =
+            MetricsSnapshot { series, neighbours, report, now_s, version, labels, exports, pods, captures: &[] };
         let request = ExportMetricsServiceRequest::decode(&exporter.export(&snapshot)[..]).unwrap();
         let resource = &request.resource_metrics[0];
         let attributes = &resource.resource.as_ref().unwrap().attributes;

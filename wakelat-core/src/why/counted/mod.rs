@@ -186,14 +186,14 @@ impl GroupTotal {
         (0..COARSE_BUCKETS).take_while(below).map(|index| self.buckets[index]).sum()
     }
 
-    /// An upper bound of the wait that at least `percent` of the waits do not exceed, at most a quarter too high from
+    /// An upper bound of the wait that at least `per_mille` of 1,000 waits do not exceed, at most a quarter too high from
     /// 32 ns on, and never above the longest: ns.
-    pub fn percentile_bound_ns(&self, percent: u64) -> u64 {
-        let rank = u128::from(self.waits) * u128::from(percent);
+    pub fn quantile_bound_ns(&self, per_mille: u64) -> u64 {
+        let rank = u128::from(self.waits) * u128::from(per_mille);
         let mut seen = 0u128;
         for (index, count) in self.buckets.iter().enumerate() {
             seen += u128::from(*count);
-            if *count > 0 && seen * 100 >= rank {
+            if *count > 0 && seen * 1_000 >= rank {
                 return coarse_upper(index).saturating_sub(1).min(self.max_ns);
             }
         }
@@ -260,8 +260,8 @@ mod tests {
         let mut total = GroupTotal::default();
         total.add(&sums);
         // 1,000 lies between 896 and 1,023.
-        assert_eq!([50, 99, 100].map(|percent| total.percentile_bound_ns(percent)), [1_023, 1_023, 1_000_000]);
-        assert_eq!(GroupTotal::default().percentile_bound_ns(99), 0);
+        assert_eq!([500, 990, 1_000].map(|per_mille| total.quantile_bound_ns(per_mille)), [1_023, 1_023, 1_000_000]);
+        assert_eq!(GroupTotal::default().quantile_bound_ns(990), 0);
     }
 
     proptest! {
@@ -282,15 +282,15 @@ mod tests {
         #[test]
         fn a_bound_is_not_below_the_percentile_and_at_most_a_quarter_above(
             mut waits in prop::collection::vec(32..1_000_000_000u64, 1..100),
-            percent in 1..100u64,
+            per_mille in 1..1_000u64,
         ) {
             let mut sums = GroupSums::EMPTY;
             waits.iter().for_each(|ns| sums.begin_wait(*ns));
             let mut total = GroupTotal::default();
             total.add(&sums);
             waits.sort_unstable();
-            let exact = waits[(waits.len() * percent as usize).div_ceil(100) - 1];
-            let bound = total.percentile_bound_ns(percent);
+            let exact = waits[(waits.len() * per_mille as usize).div_ceil(1_000) - 1];
+            let bound = total.quantile_bound_ns(per_mille);
             prop_assert!(exact <= bound && bound <= exact + exact / 4, "{} {}", exact, bound);
         }
     }

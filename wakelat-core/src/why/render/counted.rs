@@ -164,8 +164,8 @@ fn groups(summary: &CountedSummary, style: &Style, out: &mut String) {
         let pieces = [
             units::counted(total.waits, "wait"),
             format!("{} in total", units::duration(total.sum_ns, style.unicode)),
-            format!("p50 {} {}", style.pick("≤", "<="), time(total.percentile_bound_ns(50))),
-            format!("p99 {} {}", style.pick("≤", "<="), time(total.percentile_bound_ns(99))),
+            format!("p50 {} {}", style.pick("≤", "<="), time(total.quantile_bound_ns(500))),
+            format!("p99 {} {}", style.pick("≤", "<="), time(total.quantile_bound_ns(990))),
             format!("longest {}", time(total.max_ns)),
         ];
         let pieces: Vec<TextLine> = std::iter::once(TextLine::of(TextStyle::Title, name))

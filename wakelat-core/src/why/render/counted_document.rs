@@ -127,8 +127,8 @@ impl TotalDocument {
             waits: total.waits,
             sum_ns: total.sum_ns,
             max_ns: total.max_ns,
-            p50_bound_ns: total.percentile_bound_ns(50),
-            p99_bound_ns: total.percentile_bound_ns(99),
+            p50_bound_ns: total.quantile_bound_ns(500),
+            p99_bound_ns: total.quantile_bound_ns(990),
         }
     }
 }

@@ -1,12 +1,11 @@
 //! Names of components and culprits in text for people.
 
-use crate::aggregate::space_saving::Evicted;
 use std::collections::BTreeMap;
 
 use wakelat_common::timeline::vector;
 
 use crate::{
-    aggregate::container_id::Container,
+    aggregate::{container_id::Container, key::Names, space_saving::Evicted},
     files::{own_number, own_tid},
     render::{self, style::Style, text_line::clean, units},
     softirq::softirq_name,
@@ -18,6 +17,16 @@ use crate::{
 
 /// The paths of cgroups, by ID.
 pub type Cgroups = BTreeMap<u64, String>;
+
+/// The cgroup of an actor with its path, if it has one.
+pub fn cgroup_of(actor: &Actor, names: &dyn Names) -> Cgroups {
+    let id = match actor {
+        Actor::Task(task) => task.cgroup_id,
+        Actor::Cgroup(id) => *id,
+        _ => None,
+    };
+    id.map(|id| (id, names.cgroup(id))).into_iter().collect()
+}
 
 /// The name of a component.
 pub fn component(component: Component) -> &'static str {

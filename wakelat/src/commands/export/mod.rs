@@ -29,11 +29,10 @@ fn kept_histograms(headers: &[&Header]) -> bool {
 pub fn export(config: &Config, export: &ExportConfig) -> Result<StopReason> {
     let (source, config) = Source::open(config)?;
     let headers = source.headers();
-    let first = *headers.first().context("only a recording can be exported")?;
     // Of the coverage on standard error, without `--quiet`.
     let stderr_style = (!config.output.quiet).then(|| style(&config.output).0);
     let mut view: Box<dyn View> = match &export.format {
-        ExportFormat::Perfetto => Box::new(PerfettoView::new(first, &config, export.threshold_ns, stderr_style)),
+        ExportFormat::Perfetto => Box::new(PerfettoView::new(&headers, &config, export.threshold_ns, stderr_style)?),
         ExportFormat::Folded => Box::new(FoldedView::new(&config, stderr_style)),
         ExportFormat::IntervalLog => Box::new(IntervalLogView::new(kept_histograms(&headers), stderr_style)),
         #[cfg(feature = "parquet")]

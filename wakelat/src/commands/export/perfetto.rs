@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use anyhow::{Context as _, Result};
+
 use crate::{collect::TimelineSettings, config::Config, session::View, status::status};
 use wakelat_core::{
     aggregate::key::Names,
@@ -21,10 +23,14 @@ pub struct PerfettoView {
 }
 
 impl PerfettoView {
-    /// A trace of a recording with this header as `config`, in which waits of at least `threshold_ns` have slices.
-    pub fn new(header: &Header, config: &Config, threshold_ns: u64, stderr_style: Option<Style>) -> Self {
-        let header = Header { from: config.from, ..header.clone() };
-        Self { writer: PerfettoWriter::new(&header, threshold_ns), header, stderr_style }
+    /// A trace of recordings with these headers as `config`, in which waits of at least `threshold_ns` have slices.
+    ///
+    /// # Errors
+    /// If there is no recording.
+    pub fn new(headers: &[&Header], config: &Config, threshold_ns: u64, stderr_style: Option<Style>) -> Result<Self> {
+        let first = *headers.first().context("only a recording can be exported")?;
+        let writer = PerfettoWriter::new(config.from, headers, &config.output.files, threshold_ns);
+        Ok(Self { writer, header: first.clone(), stderr_style })
     }
 }
 
@@ -45,6 +51,9 @@ impl View for PerfettoView {
         let waits = self.writer.end(out)?;
         if let Some(style) = &self.stderr_style {
             status(format_args!("the trace has {} with components", counted(waits, "wait")));
+            for (name, from, to) in self.writer.cpus() {
+                status(format_args!("CPUs {from} to {to} of the trace are those of {}", name.file));
+            }
             render::coverage::write(report, style, &mut io::stderr())?;
         }
         Ok(())

@@ -1,7 +1,6 @@
 //! `record --last`: keeps the last events, and writes them to a file when something happens.
 
 mod check;
-mod numbered_files;
 
 use std::{
     io::{self, Write},
@@ -14,8 +13,8 @@ use anyhow::{Context as _, Result, bail};
 use rustix::fs::Mode;
 use tokio::signal::unix::SignalKind;
 
-use self::{check::RepeatedCheck, numbered_files::NumberedFiles};
-use super::terminal_style::style;
+use self::check::RepeatedCheck;
+use super::{numbered_files::NumberedFiles, terminal_style::style};
 use crate::{
     collect::{Collector, TimelineSettings},
     config::{Config, FlightRecorderConfig},

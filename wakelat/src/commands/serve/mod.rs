@@ -5,6 +5,7 @@
 //! anything, and the metrics are rendered at most once between two readings: a client that asks without pause cannot delay
 //! a reading by more than that. The CPU time of that thread is not limited: otherwise, such a client could end measuring.
 
+mod captures;
 mod connections;
 mod http_client;
 mod kubelet;
@@ -25,6 +26,7 @@ use anyhow::Result;
 use tokio::signal::unix::SignalKind;
 
 use self::{
+    captures::Captures,
     kubelet::KubeletRequests,
     listener::ServiceSocket,
     otlp::OtlpExports,
@@ -35,7 +37,7 @@ use self::{
 use super::measurement::prepare;
 use crate::{
     collect::Collector,
-    config::{ServeConfig, ServeFile, ServeSettings},
+    config::{CaptureProcessConfig, ServeConfig, ServeFile, ServeSettings},
     session::{self, StopReason, View},
     status::status,
 };
@@ -66,6 +68,13 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
             listen
         ));
     }
+    let capture_process = config.settings.capture.clone().map(|settings| CaptureProcessConfig {
+        settings,
+        record_arguments: config.record_arguments.clone(),
+        keep_privileges: config.measurement.keep_privileges,
+    });
+    // Before this process drops its privileges.
+    let captures = capture_process.as_ref().map(Captures::start).transpose()?;
     let mut view = ServiceView {
         listener: Some(listener),
         cgroup_mount: environment.cgroup_mount.clone(),
@@ -76,8 +85,12 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
         otlp_port: config.otlp.as_ref().map(|otlp| otlp.endpoint.port),
         otlp,
         kubelet,
+        captures,
     };
     let stopped = session::run(&config.measurement, &environment, &mut view);
+    if let Some(captures) = view.captures.take() {
+        captures.finish();
+    }
     if let Some(otlp) = view.otlp.take() {
         otlp.finish(view.totals.lock().snapshot().as_ref())?;
     }
@@ -103,6 +116,7 @@ struct ServiceView {
     otlp: Option<OtlpExports>,
     otlp_port: Option<u16>,
     kubelet: Option<KubeletRequests>,
+    captures: Option<Captures>,
 }
 
 impl View for ServiceView {
@@ -139,16 +153,17 @@ impl View for ServiceView {
         match file.settings() {
             Ok(settings) => {
                 let mut totals = self.totals.lock();
-                let ServeSettings { listen, max_overhead, kubelet, .. } = totals.settings().clone();
+                let ServeSettings { listen, max_overhead, kubelet, capture, .. } = totals.settings().clone();
                 let fixed = [
                     ("listen", settings.listen != listen),
                     ("max-overhead", settings.max_overhead != max_overhead),
                     ("kubelet", settings.kubelet != kubelet),
+                    ("capture", settings.capture != capture),
                 ];
                 for (name, _) in fixed.iter().filter(|(_, differs)| *differs) {
                     status(format_args!("`{name}` changes with the next start"));
                 }
-                totals.apply(ServeSettings { listen, max_overhead, kubelet, ..settings });
+                totals.apply(ServeSettings { listen, max_overhead, kubelet, capture, ..settings });
                 status(format_args!("read `{}` again", file.path.display()));
             }
             Err(error) => status(format_args!("settings are unchanged: {error}")),
@@ -183,7 +198,11 @@ impl View for ServiceView {
 
     fn causes(&mut self, causes: &CauseTotals, names: &dyn Names) {
         let groups = GroupNames { by: CauseGroups::Cgroups, names };
-        self.totals.lock().add(causes.summary(&groups, usize::MAX, &[]));
+        let mut totals = self.totals.lock();
+        let summary = totals.add(causes.summary(&groups, usize::MAX, &[]));
+        if let Some(captures) = &mut self.captures {
+            captures.reading(&summary, |cgroup| totals.has_series(cgroup));
+        }
     }
 
     fn report(&mut self, report: &Report, _: &mut dyn Write) -> io::Result<()> {
@@ -192,6 +211,10 @@ impl View for ServiceView {
             self.cgroup_mount.as_ref().is_some_and(|mount| mount.join(relative).is_dir())
         };
         let mut totals = self.totals.lock();
+        if let Some(captures) = &mut self.captures {
+            captures.step();
+            totals.set_captures(captures.counts());
+        }
         totals.covered(report, exists);
         if let Some(kubelet) = self.kubelet.as_ref().filter(|_| totals.take_new_unnamed()) {
             kubelet.ask_soon();

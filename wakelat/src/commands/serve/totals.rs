@@ -11,6 +11,7 @@ use wakelat_core::{
     render::Style,
     report::Report,
     service::{
+        capture_counts::CaptureCounts,
         export_counts::ExportCounts,
         metric_families::MetricsSnapshot,
         metrics_format::MetricsFormat,
@@ -59,6 +60,8 @@ pub struct Totals {
     not_separated: Vec<CountedCause>,
     looked_for_vanished_at_s: u64,
     exports: Option<ExportCounts>,
+    /// The captures of each condition, if there are conditions.
+    captures: Vec<CaptureCounts>,
     /// The names of pods, if the kubelet is asked for them.
     pods: Option<PodLabelTable>,
     /// The metrics of these totals in each format, once they have been requested.
@@ -79,6 +82,7 @@ impl Totals {
             not_separated: Vec::new(),
             looked_for_vanished_at_s: 0,
             exports: None,
+            captures: Vec::new(),
             pods: settings.kubelet.is_some().then(PodLabelTable::default),
             settings,
             metrics: Default::default(),
@@ -104,8 +108,9 @@ impl Totals {
         (self.metrics, self.document) = Default::default();
     }
 
-    /// Adds waits; [`Self::covered`] follows. Cgroups without series of their own are named in `recent` only.
-    pub fn add(&mut self, mut summary: CountedSummary) {
+    /// Adds waits; [`Self::covered`] follows. Cgroups that may not have series of their own are named in `recent` only:
+    /// returns the waits without those names.
+    pub fn add(&mut self, mut summary: CountedSummary) -> CountedSummary {
         let now_s = self.now_s();
         self.recent.add(&summary, now_s);
         for group in &mut summary.groups {
@@ -116,6 +121,12 @@ impl Totals {
         if let Some(pods) = &mut self.pods {
             pods.add(self.series.series().map(|(cgroup, _)| cgroup));
         }
+        summary
+    }
+
+    /// Whether the cgroup has series of its own.
+    pub fn has_series(&self, cgroup: &str) -> bool {
+        self.series.has(cgroup)
     }
 
     /// Forgets everything about cgroups whose series have ended.
@@ -165,6 +176,11 @@ impl Totals {
         self.exports = Some(exports);
     }
 
+    /// Sets what became of the captures.
+    pub fn set_captures(&mut self, captures: &[CaptureCounts]) {
+        self.captures = captures.to_vec();
+    }
+
     /// All totals; `None` before the first second has passed.
     pub fn snapshot(&self) -> Option<MetricsSnapshot<'_>> {
         Some(MetricsSnapshot {
@@ -176,6 +192,7 @@ impl Totals {
             labels: &self.settings.labels,
             exports: self.exports,
             pods: self.pods.as_ref(),
+            captures: &self.captures,
         })
     }
 

@@ -50,18 +50,74 @@ impl NumberedFiles {
         &self.directory
     }
 
+    fn path(&self, number: u64) -> PathBuf {
+        self.directory.join(format!("{}{number}{}", self.around.0, self.around.1))
+    }
+
+    /// The length of all whole files: bytes.
+    pub fn bytes(&self) -> u64 {
+        self.numbers.iter().filter_map(|number| fs::metadata(self.path(*number)).ok()).map(|file| file.len()).sum()
+    }
+
+    /// Removes the oldest files until the others have at most this length: bytes. Never removes the last file.
+    pub fn shrink_to(&mut self, max_bytes: u64) {
+        while self.numbers.len() > 1 && self.bytes() > max_bytes {
+            let oldest = self.numbers.pop_front();
+            // It may be gone already.
+            oldest.into_iter().for_each(|number| _ = fs::remove_file(self.path(number)));
+        }
+    }
+
+    /// Removes files that earlier processes have not finished.
+    pub fn remove_parts(&self) {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let is_part = |path: &PathBuf| {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let number = || name.strip_suffix(PART)?.strip_prefix(&self.around.0)?.strip_suffix(&self.around.1);
+            number().is_some_and(|number| number.parse::<u64>().is_ok())
+        };
+        entries.map(|entry| entry.path()).filter(is_part).for_each(|path| _ = fs::remove_file(path));
+    }
+
     /// The next file.
     pub fn next(&mut self) -> NumberedFile {
-        let path = |number| self.directory.join(format!("{}{number}{}", self.around.0, self.around.1));
         let number = self.numbers.back().map_or(1, |last| last.saturating_add(1));
         let surplus = (self.numbers.len() + 1).saturating_sub(self.max_files);
-        let removed = self.numbers.drain(..surplus).map(path).collect();
+        let removed = self.numbers.drain(..surplus).collect::<Vec<_>>();
+        let removed = removed.into_iter().map(|number| self.path(number)).collect();
         self.numbers.push_back(number);
-        NumberedFile { path: path(number), removed }
+        NumberedFile { path: self.path(number), removed }
     }
 }
 
+/// The end of the name of a file that is not whole.
+const PART: &str = ".part";
+
 impl NumberedFile {
+    fn part(&self) -> PathBuf {
+        let mut part = self.path.clone().into_os_string();
+        part.push(PART);
+        part.into()
+    }
+
+    /// Creates the file, which does not have its name yet.
+    pub fn create(&self) -> io::Result<File> {
+        File::create(self.part())
+    }
+
+    /// The file that [`Self::create`] has created is whole: gives it its name.
+    pub fn finish(&self) -> io::Result<()> {
+        // A file that is gone already is removed, too.
+        self.removed.iter().for_each(|path| _ = fs::remove_file(path));
+        fs::rename(self.part(), &self.path)
+    }
+
+    /// Removes the file that [`Self::create`] has created.
+    pub fn discard(&self) {
+        // It may be gone already.
+        _ = fs::remove_file(self.part());
+    }
+
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
@@ -73,14 +129,10 @@ impl NumberedFile {
     /// If it cannot be written.
     pub fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<u64> {
         let whole = || {
-            let mut part = self.path.clone().into_os_string();
-            part.push(".part");
-            let mut out = BufWriter::new(File::create(&part)?);
+            let mut out = BufWriter::new(self.create()?);
             let written = write(&mut out).and_then(|()| out.flush()).and_then(|()| out.get_ref().metadata());
-            let bytes = written.inspect_err(|_| _ = fs::remove_file(&part))?.len();
-            // A file that is gone already is removed, too.
-            self.removed.iter().for_each(|path| _ = fs::remove_file(path));
-            fs::rename(&part, &self.path)?;
+            let bytes = written.inspect_err(|_| self.discard())?.len();
+            self.finish()?;
             Ok::<_, io::Error>(bytes)
         };
         whole().with_context(|| format!("cannot write `{}`", self.path.display()))
@@ -114,6 +166,26 @@ mod tests {
         files.next().write(|_| Ok(())).unwrap();
         assert!(names(directory.path()).contains(&"incident-12.wakelat".to_owned()));
         assert!(!names(directory.path()).contains(&"incident-10.wakelat".to_owned()));
+    }
+
+    #[test]
+    fn the_oldest_files_make_room_and_no_other_ones() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["a-1", "a-2", "a-3", "a-x", "a-4.part", "b-1", "a-x.part"] {
+            fs::write(directory.path().join(name), "12345").unwrap();
+        }
+        let mut files = NumberedFiles::find(&directory.path().join("a"), usize::MAX).unwrap();
+        files.remove_parts();
+        assert_eq!(names(directory.path()), ["a-1", "a-2", "a-3", "a-x", "a-x.part", "b-1"]);
+        assert_eq!(files.bytes(), 15);
+        files.shrink_to(10);
+        let next = files.next();
+        next.create().unwrap();
+        assert_eq!(names(directory.path()), ["a-2", "a-3", "a-4.part", "a-x", "a-x.part", "b-1"]);
+        files.shrink_to(0);
+        next.finish().unwrap();
+        files.shrink_to(0);
+        assert_eq!(names(directory.path()), ["a-4", "a-x", "a-x.part", "b-1"]);
     }
 
     #[test]

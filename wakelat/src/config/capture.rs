@@ -1,0 +1,237 @@
+//! Recordings that the service makes when the waits of a cgroup meet a condition.
+
+use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr};
+
+use glob::Pattern;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use wakelat_core::service::capture_condition::{CaptureCondition, WaitStatistic};
+
+use super::{duration, size};
+
+/// Maximum number of conditions: each keeps the waits of each cgroup.
+const MAX_CONDITIONS: usize = 16;
+
+/// The longest condition: bytes. It is a label of metrics.
+const MAX_TEXT: usize = 256;
+
+/// A condition, and the cgroups that it is about: `p99>20ms for 30s in /system.slice/*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaptureRule {
+    /// The condition.
+    pub condition: CaptureCondition,
+    /// A shell pattern of the cgroups, in which `*` also matches `/`; `None` for all.
+    cgroups: Option<Pattern>,
+    text: String,
+}
+
+impl CaptureRule {
+    /// Whether the condition is about this cgroup.
+    pub fn applies_to(&self, cgroup: &str) -> bool {
+        self.cgroups.as_ref().is_none_or(|pattern| pattern.matches(cgroup))
+    }
+}
+
+impl FromStr for CaptureRule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim();
+        let expected = |why: &str| {
+            format!(
+                "`{text}` is not a condition: {why}; expected STATISTIC>TIME, `for TIME` and `in PATTERN`, such as \
+                 `p99>20ms for 30s in /system.slice/*`"
+            )
+        };
+        if text.len() > MAX_TEXT {
+            return Err(format!("the condition is longer than {MAX_TEXT} bytes"));
+        }
+        let (rest, cgroups) = match text.split_once(" in ") {
+            Some((rest, pattern)) => {
+                let pattern = Pattern::new(pattern.trim());
+                (rest, Some(pattern.map_err(|error| expected(&format!("the pattern is wrong, {}", error.msg)))?))
+            }
+            None => (text, None),
+        };
+        let (comparison, hold) = rest.split_once(" for ").map_or((rest, None), |(rest, hold)| (rest, Some(hold)));
+        let (name, limit) = comparison.split_once('>').ok_or_else(|| expected("there is no `>`"))?;
+        let statistic = WaitStatistic::ALL.into_iter().find(|statistic| statistic.name() == name.trim());
+        let statistic = statistic.ok_or_else(|| {
+            let names = WaitStatistic::ALL.map(WaitStatistic::name).join(", ");
+            expected(&format!("`{}` is none of {names}", name.trim()))
+        })?;
+        let limit_ns = duration::with_unit(limit.trim()).map_err(|why| expected(&why))?;
+        let hold_ns = hold.map_or(Ok(0), |hold| duration::seconds(hold.trim())).map_err(|why| expected(&why))?;
+        let condition = CaptureCondition { statistic, limit_ns, hold_ns };
+        Ok(Self { condition, cgroups, text: text.to_owned() })
+    }
+}
+
+impl fmt::Display for CaptureRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for CaptureRule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl Serialize for CaptureRule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// When the service makes recordings, and where it keeps them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, try_from = "CaptureTable")]
+pub struct CaptureSettings {
+    /// The conditions, of which there is at least one.
+    pub conditions: Vec<CaptureRule>,
+    /// The directory of the files.
+    pub dir: PathBuf,
+    /// How long a recording is: ns.
+    #[serde(rename = "duration", serialize_with = "span")]
+    pub duration_ns: u64,
+    /// The least time between two recordings of one condition: ns.
+    #[serde(rename = "interval", serialize_with = "span")]
+    pub interval_ns: u64,
+    /// The most that the files take: bytes.
+    #[serde(rename = "size", serialize_with = "bytes")]
+    pub max_bytes: u64,
+}
+
+fn span<S: Serializer>(ns: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&duration::text(*ns))
+}
+
+fn bytes<S: Serializer>(bytes: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&size::text(*bytes))
+}
+
+impl CaptureSettings {
+    /// The settings with these conditions and this directory, and defaults otherwise.
+    ///
+    /// # Errors
+    /// If there is no condition, or if there are too many or two of the same text.
+    pub fn new(conditions: Vec<CaptureRule>, dir: PathBuf) -> Result<Self, String> {
+        if conditions.is_empty() || conditions.len() > MAX_CONDITIONS {
+            let found = conditions.len();
+            return Err(format!("{found} conditions are given; expected at least 1 and at most {MAX_CONDITIONS}"));
+        }
+        for (at, rule) in conditions.iter().enumerate() {
+            if conditions[..at].iter().any(|other| other.text == rule.text) {
+                return Err(format!("`{rule}` is given more than once; give it once"));
+            }
+        }
+        let (duration_ns, interval_ns, max_bytes) = (10_000_000_000, 600_000_000_000, 200 << 20);
+        Ok(Self { conditions, dir, duration_ns, interval_ns, max_bytes })
+    }
+}
+
+/// The table of a configuration file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CaptureTable {
+    conditions: Vec<CaptureRule>,
+    dir: PathBuf,
+    duration: Option<String>,
+    interval: Option<String>,
+    size: Option<String>,
+}
+
+impl TryFrom<CaptureTable> for CaptureSettings {
+    type Error = String;
+
+    fn try_from(table: CaptureTable) -> Result<Self, String> {
+        let mut settings = Self::new(table.conditions, table.dir)?;
+        let given = |text: Option<String>, parse: fn(&str) -> Result<u64, String>, value: &mut u64| {
+            text.map(|text| parse(&text)).transpose().map(|given| *value = given.unwrap_or(*value))
+        };
+        given(table.duration, duration::seconds, &mut settings.duration_ns)?;
+        given(table.interval, duration::seconds_or_zero, &mut settings.interval_ns)?;
+        given(table.size, size::parse, &mut settings.max_bytes)?;
+        Ok(settings)
+    }
+}
+
+/// The process that makes the recordings of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaptureProcessConfig {
+    /// When it makes recordings, and where it keeps them.
+    pub settings: CaptureSettings,
+    /// Arguments of `wakelat record`: the same resources as those of the service.
+    pub record_arguments: Vec<OsString>,
+    /// Whether it keeps all privileges.
+    pub keep_privileges: bool,
+}
+
+impl CaptureProcessConfig {
+    /// The arguments of the command that is this process.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let CaptureSettings { conditions, dir, duration_ns, interval_ns, max_bytes } = &self.settings;
+        let mut arguments = vec!["capture-process".into()];
+        arguments.extend(conditions.iter().map(|rule| format!("--capture={rule}").into()));
+        arguments.extend(["--capture-dir".into(), dir.clone().into_os_string()]);
+        arguments.push(format!("--capture-duration={}", duration::text(*duration_ns)).into());
+        arguments.push(format!("--capture-interval={}", duration::text(*interval_ns)).into());
+        arguments.push(format!("--capture-size={}", size::text(*max_bytes)).into());
+        arguments.extend(self.keep_privileges.then(|| "--keep-privileges".into()));
+        arguments.push("--".into());
+        arguments.extend(self.record_arguments.iter().cloned());
+        arguments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_has_a_statistic_a_limit_a_time_and_cgroups() {
+        for (text, name, limit_ns, hold_ns, other_applies) in [
+            ("p99>20ms for 30s", "p99", 20_000_000, 30_000_000_000, true),
+            (" p99.9 > 1.5ms for 2m ", "p99.9", 1_500_000, 120_000_000_000, true),
+            ("max>1s", "max", 1_000_000_000, 0, true),
+            ("p50>100us for 5 in /a/*", "p50", 100_000, 5_000_000_000, false),
+            ("max>1s in /a/b", "max", 1_000_000_000, 0, false),
+        ] {
+            let rule: CaptureRule = text.parse().unwrap();
+            let CaptureCondition { statistic, .. } = rule.condition;
+            assert_eq!((statistic.name(), rule.condition.limit_ns, rule.condition.hold_ns), (name, limit_ns, hold_ns));
+            assert_eq!((rule.applies_to("/a/b"), rule.applies_to("/c")), (true, other_applies), "{text}");
+            assert_eq!(rule.to_string(), text.trim());
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_condition_is_in_the_error() {
+        for (text, expected) in [
+            ("", "there is no `>`"),
+            ("p99<20ms", "there is no `>`"),
+            ("p98>20ms", "`p98` is none of p50, p90, p99, p99.9, max"),
+            ("p99>20", "has no unit"),
+            ("p99>20ms for", "`20ms for` is not a time"),
+            ("p99>20ms for ever", "`ever` is not a time"),
+            ("p99>20ms for 0s", "must be greater than zero"),
+            ("p99>20ms in a[", "the pattern is wrong"),
+        ] {
+            let error = text.parse::<CaptureRule>().unwrap_err();
+            assert!(error.contains(expected) && error.contains("such as `p99>20ms for 30s"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn conditions_are_different_and_few() {
+        let new = |texts: &[&str]| {
+            CaptureSettings::new(texts.iter().map(|text| text.parse().unwrap()).collect(), "/captures".into())
+        };
+        assert!(new(&["max>1s", "max>2s"]).is_ok());
+        assert!(new(&[]).is_err());
+        assert!(new(&["max>1s", "max>1s"]).unwrap_err().contains("more than once"));
+        let many: Vec<String> = (1..=MAX_CONDITIONS + 1).map(|ms| format!("max>{ms}ms")).collect();
+        assert!(new(&many.iter().map(String::as_str).collect::<Vec<_>>()).is_err());
+    }
+}
