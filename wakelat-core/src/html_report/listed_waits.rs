@@ -1,9 +1,6 @@
 //! The longest waits, which the page lists one by one.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
-};
+use std::{cmp::Reverse, collections::BinaryHeap};
 
 use serde::Serialize;
 use wakelat_common::Class;
@@ -13,7 +10,7 @@ use crate::{
     files::{own_number, own_tid},
     hash::HashMap,
     render::Style,
-    timeline::{Breakdown, component::Actor},
+    timeline::Breakdown,
     why::render::labels,
 };
 
@@ -70,12 +67,7 @@ impl ListedWaits {
         let wait = &breakdown.ended_wait.wait;
         let longest = breakdown.shares.iter().max_by_key(|share| share.ns);
         let culprit = longest.map(|share| {
-            let of_culprit = match share.culprit.actor {
-                Actor::Task(task) => task.cgroup_id,
-                Actor::Cgroup(id) => id,
-                _ => None,
-            };
-            let cgroups = of_culprit.map(|id| (id, names.cgroup(id))).into_iter().collect::<BTreeMap<_, _>>();
+            let cgroups = labels::cgroup_of(&share.culprit.actor, names);
             labels::actor(&share.culprit.actor, &cgroups, &Style::default())
         });
         let listed = ListedWait {
