@@ -3,10 +3,7 @@
 use std::{collections::BTreeMap, io::Cursor};
 
 use wakelat_core::{
-    aggregate::{
-        Groups,
-        key::{Key, Names as _},
-    },
+    aggregate::{Groups, key::Key},
     recording::{FORMAT, Frame, FrameOrder, MAGIC, RecordedNames, Recording, Recordings, TimePoint, TimeRange, block},
     render::{OutputFormat, ReportView, Style},
     report::{LatencyFrom, Report},
@@ -70,7 +67,7 @@ fn show(mut frame: impl FnMut() -> Option<Frame<'static>>) -> usize {
             Frame::Group { number, key } => _ = keys.insert(number, key),
             Frame::Histograms(histograms) => histograms.iter().for_each(|one| {
                 let Some(key) = keys.get(&one.group) else { return };
-                groups.add_recorded(*key, &one.distribution(|tid| names.comm(tid)));
+                groups.add_recorded(*key, one.count(), |waits| one.add_to(waits, &names));
             }),
             Frame::Reading(report) => show_groups(&mut groups, &report, &names),
             Frame::End(report) => {

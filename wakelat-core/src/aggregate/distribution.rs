@@ -100,25 +100,6 @@ impl Distribution {
         }
     }
 
-    /// The distribution of waits of which the number in each of these [`bucket`]s is known, by ascending index, and exact
-    /// figures: the sum, the shortest and the longest. `longest` is the wait of that length, if its task is known.
-    pub fn of_buckets(
-        buckets: impl IntoIterator<Item = (usize, u64)>,
-        (sum_ns, min_ns, max_ns): (u128, u64, u64),
-        longest: Option<Maximum>,
-    ) -> Self {
-        let counts: BucketCounts = buckets.into_iter().collect();
-        Self {
-            count: counts.iter().fold(0, |count: u64, (_, more)| count.saturating_add(more)),
-            sum_ns,
-            min_ns,
-            max_ns,
-            max: longest,
-            values: Values::Buckets(counts),
-            sampled: None,
-        }
-    }
-
     /// Adds a wait to the estimates: its task `tid` was sampled with `shift` in `period`. The wait
     /// itself is added with [`Self::record`].
     pub fn record_sampled(&mut self, tid: u32, shift: u8, period: Period, latency_ns: u64) {
@@ -231,17 +212,34 @@ impl Distribution {
         if other.count == 0 {
             return;
         }
-        self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
-        self.max_ns = self.max_ns.max(other.max_ns);
-        let longest = self.max.into_iter().chain(other.max).filter(|max| max.latency_ns == self.max_ns);
-        self.max = longest.min_by_key(|max| max.at_ns);
-        // The figures of a recording can be any numbers.
-        self.count = self.count.saturating_add(other.count);
-        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.add_figures(other.count, (other.sum_ns, other.min_ns, other.max_ns), other.max);
         if let Some(sampled) = other.sampled() {
             self.sampled.get_or_insert_default().add(sampled);
         }
         self.values.add(&other.values);
+    }
+
+    /// Adds waits, of which there is at least one: how many are in each of these [`bucket`]s, and exactly their sum, the
+    /// shortest and the longest in ns. `longest` is the wait of that length, if its task is known.
+    pub fn add_buckets(
+        &mut self,
+        buckets: impl Iterator<Item = (usize, u64)> + Clone,
+        figures: (u128, u64, u64),
+        longest: Option<Maximum>,
+    ) {
+        let count = buckets.clone().fold(0, |count: u64, (_, more)| count.saturating_add(more));
+        self.add_figures(count, figures, longest);
+        self.values.add_counts(buckets);
+    }
+
+    fn add_figures(&mut self, count: u64, (sum_ns, min_ns, max_ns): (u128, u64, u64), max: Option<Maximum>) {
+        self.min_ns = if self.count == 0 { min_ns } else { self.min_ns.min(min_ns) };
+        self.max_ns = self.max_ns.max(max_ns);
+        let longest = self.max.into_iter().chain(max).filter(|max| max.latency_ns == self.max_ns);
+        self.max = longest.min_by_key(|max| max.at_ns);
+        // The figures of a recording can be any numbers.
+        self.count = self.count.saturating_add(count);
+        self.sum_ns = self.sum_ns.saturating_add(sum_ns);
     }
 }
 

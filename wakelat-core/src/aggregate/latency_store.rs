@@ -57,20 +57,12 @@ impl BucketCounts {
     }
 
     /// Index and count of each bucket that has values, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, u64)> {
+    fn iter(&self) -> impl Iterator<Item = (usize, u64)> {
         let indexed = self.0.iter().flat_map(|(octave, counts)| {
             let first = usize::from(*octave) * ELEMENT_BUCKETS;
             (first..).zip(counts.iter().copied())
         });
         indexed.filter(|(_, count)| *count > 0)
-    }
-}
-
-impl FromIterator<(usize, u64)> for BucketCounts {
-    fn from_iter<T: IntoIterator<Item = (usize, u64)>>(counts: T) -> Self {
-        let mut buckets = Self::default();
-        counts.into_iter().for_each(|(index, count)| buckets.add(index, count));
-        buckets
     }
 }
 
@@ -111,6 +103,16 @@ impl Values {
                 other.for_each(|value, count| record_n(&mut many, value, count));
                 *self = Self::Many(many);
             }
+        }
+    }
+
+    /// Adds counts of buckets, by index. The result is in buckets.
+    pub fn add_counts(&mut self, counts: impl Iterator<Item = (usize, u64)>) {
+        if !matches!(self, Self::Buckets(_)) {
+            self.add(&Self::Buckets(BucketCounts::default()));
+        }
+        if let Self::Buckets(buckets) = self {
+            counts.for_each(|(index, count)| buckets.add(index, count));
         }
     }
 

@@ -171,18 +171,18 @@ impl Groups {
         self.make_room();
     }
 
-    /// Adds waits of a recorded group.
-    pub fn add_recorded(&mut self, group: RecordedKey, waits: &Distribution) {
+    /// Adds `count` waits of a recorded group, which `add` adds to a distribution.
+    pub fn add_recorded(&mut self, group: RecordedKey, count: u64, add: impl FnOnce(&mut Distribution)) {
         let group = match group {
             RecordedKey::Values(values) => {
                 self.groups.entry(GroupKey::of_values(&values, &self.keys, self.merged), WaitStats::default)
             }
             RecordedKey::Others(class) => {
-                self.table_full = self.table_full.saturating_add(waits.count());
+                self.table_full = self.table_full.saturating_add(count);
                 self.others.entry((GroupKey::of_class(class, self.merged).class(), None)).or_default()
             }
         };
-        Arc::make_mut(&mut group.distribution).add(waits);
+        add(Arc::make_mut(&mut group.distribution));
         self.make_room();
     }
 

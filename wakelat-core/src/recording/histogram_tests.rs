@@ -10,7 +10,7 @@ use crate::{
     aggregate::{
         Groups,
         distribution::Distribution,
-        key::{Key, KeyValues, Names as _},
+        key::{Key, KeyValues},
     },
     render::testing::wait,
     report::{CoverageTerms, LatencyFrom},
@@ -84,7 +84,9 @@ fn read<R: std::io::Read>(mut recording: Recording<R>) -> Result<Vec<Interval>, 
             Frame::Histograms(histograms) => {
                 for histogram in histograms.iter() {
                     let Some(key) = keys.get(&histogram.group) else { continue };
-                    current.insert(*key, figures(&histogram.distribution(|tid| names.comm(tid))));
+                    let mut waits = Distribution::default();
+                    histogram.add_to(&mut waits, &names);
+                    current.insert(*key, figures(&waits));
                 }
             }
             Frame::Reading(report) | Frame::End(report) => intervals.push((std::mem::take(&mut current), *report)),
@@ -186,7 +188,7 @@ proptest! {
             match frame {
                 Frame::Group { number, key } => _ = keys.insert(number, key),
                 Frame::Histograms(histograms) => histograms.iter().for_each(|one| {
-                    window.record_group(keys[&one.group], &one.distribution(|tid| names.comm(tid)));
+                    window.record_group(keys[&one.group], one, &names);
                 }),
                 Frame::End(report) => end = Some(report),
                 _ => {}
@@ -211,7 +213,8 @@ proptest! {
     fn no_numbers_are_misread(numbers in prop::collection::vec(any::<u64>().prop_map(|bits| bits >> (bits % 64)), 0..40)) {
         let Ok(histograms) = IntervalHistograms::try_from(numbers.clone()) else { return Ok(()) };
         for histogram in histograms.iter() {
-            let waits = histogram.distribution(|_| None);
+            let mut waits = Distribution::default();
+            histogram.add_to(&mut waits, &RecordedNames::default());
             prop_assert!(histogram.group < MAX_GROUPS && waits.count() > 0);
             prop_assert!(waits.min_ns() <= waits.max_ns());
             waits.percentile_ns(crate::aggregate::percentile_rank::Percentile::P99);

@@ -15,7 +15,10 @@
 use serde::{Deserialize, Serialize};
 use wakelat_common::bucket::{self, BUCKETS};
 
-use crate::aggregate::distribution::{Distribution, Maximum};
+use crate::aggregate::{
+    distribution::{Distribution, Maximum},
+    key::Names,
+};
 
 /// The largest number of groups: the name of a group is a number below it.
 pub const MAX_GROUPS: u32 = 1 << 16;
@@ -77,17 +80,17 @@ impl GroupHistogram {
         }
     }
 
-    /// The distribution of the waits; `comm` is the name of a thread.
-    pub fn distribution(&self, comm: impl FnOnce(u32) -> Option<crate::wait::Comm>) -> Distribution {
+    /// Adds the waits to `distribution`.
+    pub fn add_to(&self, distribution: &mut Distribution, names: &dyn Names) {
         let buckets = self.buckets.iter().map(|(index, count)| (usize::from(*index), *count));
         let longest = self.longest.map(|Longest { at_ns, tid, cpu }| Maximum {
             latency_ns: self.max_ns,
             at_ns,
             tid,
-            comm: comm(tid).unwrap_or_default(),
+            comm: names.comm(tid).unwrap_or_default(),
             cpu,
         });
-        Distribution::of_buckets(buckets, (self.sum_ns, self.min_ns, self.max_ns), longest)
+        distribution.add_buckets(buckets, (self.sum_ns, self.min_ns, self.max_ns), longest);
     }
 
     /// The number of waits.

@@ -2,10 +2,10 @@
 
 use wakelat_common::{Class, Classes};
 
+use super::GroupHistogram;
 use crate::{
     aggregate::{
         Groups, RecordedKey,
-        distribution::Distribution,
         key::{Key, Names},
     },
     report::{CoverageTerms, LatencyFrom, Report, SwitchInTerms, Threshold},
@@ -91,9 +91,10 @@ impl RecordedWindow {
     }
 
     /// Adds the selected waits of a recorded group.
-    pub fn record_group(&mut self, group: RecordedKey, waits: &Distribution) {
-        self.selected = self.selected.saturating_add(waits.count());
-        self.groups.add_recorded(group, waits);
+    pub fn record_group(&mut self, group: RecordedKey, waits: &GroupHistogram, names: &dyn Names) {
+        let count = waits.count();
+        self.selected = self.selected.saturating_add(count);
+        self.groups.add_recorded(group, count, |distribution| waits.add_to(distribution, names));
     }
 
     /// Counts waits of a class that are not selected.

@@ -125,10 +125,10 @@ impl<'a> Replay<'a> {
             Frame::Group { number, key } => self.groups.learn(number, key),
             Frame::Histograms(histograms) => {
                 let (config, input) = (self.config, self.input);
-                for (key, waits) in self.groups.waits(&histograms, &self.names) {
-                    match RecordedGroups::exclusion(&key, config, input, &self.names) {
-                        Some(why) => self.window.exclude(RecordedGroups::class(&key), waits.count(), why),
-                        None => self.window.record_group(key, &waits),
+                for (key, waits) in self.groups.with_keys(&histograms) {
+                    match RecordedGroups::exclusion(key, config, input, &self.names) {
+                        Some(why) => self.window.exclude(RecordedGroups::class(key), waits.count(), why),
+                        None => self.window.record_group(*key, waits, &self.names),
                     }
                 }
             }

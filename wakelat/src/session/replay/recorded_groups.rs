@@ -4,11 +4,10 @@ use wakelat_common::Class;
 use wakelat_core::{
     aggregate::{
         RecordedKey,
-        distribution::Distribution,
         key::{KeyValues, Names as _},
     },
     hash::HashMap,
-    recording::{Exclusion, IntervalHistograms, RecordedNames},
+    recording::{Exclusion, GroupHistogram, IntervalHistograms, RecordedNames},
 };
 
 use crate::config::{Config, RecordedInput};
@@ -23,12 +22,12 @@ impl RecordedGroups {
         self.0.insert(number, key);
     }
 
-    /// The keys and waits of histograms. A group without a key, which only a damaged recording has, is left out.
-    pub fn waits(&self, histograms: &IntervalHistograms, names: &RecordedNames) -> Vec<(RecordedKey, Distribution)> {
-        let with_key = |one: &wakelat_core::recording::GroupHistogram| {
-            Some((*self.0.get(&one.group)?, one.distribution(|tid| names.comm(tid))))
-        };
-        histograms.iter().filter_map(with_key).collect()
+    /// The histograms with their keys. A group without a key, which only a damaged recording has, is left out.
+    pub fn with_keys<'a>(
+        &'a self,
+        histograms: &'a IntervalHistograms,
+    ) -> impl Iterator<Item = (&'a RecordedKey, &'a GroupHistogram)> {
+        histograms.iter().filter_map(|one| Some((self.0.get(&one.group)?, one)))
     }
 
     /// The class of a group's waits.
