@@ -2,6 +2,8 @@
 
 use std::io;
 
+use postcard::ser_flavors::Flavor;
+
 use super::{FORMAT, Frame, FrameSink, MAGIC, MAX_FRAME_BYTES, block};
 
 /// The bytes of a recording, block by block. A frame is in [`Self::bytes`] when its block is full, and at the latest when
@@ -13,21 +15,13 @@ pub struct Encoder {
     blocks: u32,
     /// The frames of the current block.
     pub(super) frames: Vec<u8>,
-    /// The current frame; kept, so that no frame allocates.
-    frame: Vec<u8>,
     /// In the warm-up, which no reading ends, each block is a segment: however long it is, the reader keeps none of it.
     warming_up: bool,
 }
 
 impl Default for Encoder {
     fn default() -> Self {
-        Self {
-            bytes: [&MAGIC[..], &FORMAT.to_le_bytes()].concat(),
-            blocks: 0,
-            frames: Vec::new(),
-            frame: Vec::new(),
-            warming_up: false,
-        }
+        Self { bytes: [&MAGIC[..], &FORMAT.to_le_bytes()].concat(), blocks: 0, frames: Vec::new(), warming_up: false }
     }
 }
 
@@ -43,8 +37,13 @@ impl Encoder {
     }
 
     fn end_block(&mut self, ends_segment: bool) {
-        block::append(self.blocks, ends_segment, &self.frames, &mut self.bytes);
-        self.frames.clear();
+        self.end_block_at(self.frames.len(), ends_segment);
+    }
+
+    /// Ends the block with the first `length` bytes of its frames; the others begin the next one.
+    fn end_block_at(&mut self, length: usize, ends_segment: bool) {
+        block::append(self.blocks, ends_segment, &self.frames[..length], &mut self.bytes);
+        self.frames.drain(..length);
         self.blocks = self.blocks.wrapping_add(1);
     }
 }
@@ -52,20 +51,23 @@ impl Encoder {
 impl FrameSink for Encoder {
     fn frame(&mut self, frame: &Frame<'_>) -> io::Result<()> {
         const MAX_BYTES: usize = MAX_FRAME_BYTES as usize;
-        self.frame.clear();
-        self.frame = postcard::to_extend(frame, std::mem::take(&mut self.frame)).map_err(io::Error::other)?;
-        let length = self.frame.len();
+        let begin = self.frames.len();
+        if let Err(error) = postcard::serialize_with_flavor(frame, AppendedBytes(&mut self.frames)) {
+            self.frames.truncate(begin);
+            return Err(io::Error::other(error));
+        }
+        let length = self.frames.len() - begin;
         if length > MAX_BYTES {
+            self.frames.truncate(begin);
             return Err(io::Error::other(format!(
                 "a piece of {length} bytes is too long for a recording; the limit is {MAX_BYTES}"
             )));
         }
         // A reader that looks for a time reads only the blocks with reports.
-        let begins_block = matches!(frame, Frame::Reading(_) | Frame::End(_)) && !self.frames.is_empty();
-        if begins_block || self.frames.len() + length > MAX_BYTES {
-            self.end_block(self.warming_up);
+        let begins_block = matches!(frame, Frame::Reading(_) | Frame::End(_)) && begin > 0;
+        if begins_block || begin + length > MAX_BYTES {
+            self.end_block_at(begin, self.warming_up);
         }
-        self.frames.extend_from_slice(&self.frame);
         match frame {
             Frame::Header(header) => self.warming_up = header.has_warm_up,
             Frame::WarmedUp => self.warming_up = false,
@@ -76,6 +78,35 @@ impl FrameSink for Encoder {
 
     fn end_segment(&mut self) -> io::Result<()> {
         self.end_block(true);
+        Ok(())
+    }
+}
+
+/// Appends what postcard encodes. Most pieces are numbers of a few bytes: copies of a fixed length need no call.
+struct AppendedBytes<'a>(&'a mut Vec<u8>);
+
+impl Flavor for AppendedBytes<'_> {
+    type Output = ();
+
+    #[inline]
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    #[inline]
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        match *bytes {
+            [byte] => self.0.push(byte),
+            [a, b] => self.0.extend_from_slice(&[a, b]),
+            [a, b, c] => self.0.extend_from_slice(&[a, b, c]),
+            [a, b, c, d] => self.0.extend_from_slice(&[a, b, c, d]),
+            _ => self.0.extend_from_slice(bytes),
+        }
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
         Ok(())
     }
 }

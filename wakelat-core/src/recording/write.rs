@@ -46,6 +46,31 @@ struct WrittenNames {
     waiters: HashSet<u32>,
     functions: HashSet<u64>,
     unix_offset_ns: Option<i64>,
+    /// The last tasks, by some bits of their TID, with their cgroup: what the segment has the names of needs no other
+    /// lookup.
+    last: Vec<Option<(u32, Option<u64>)>>,
+}
+
+/// Places for the last tasks: a power of two.
+const LAST_TASKS: usize = 256;
+
+impl WrittenNames {
+    /// Whether the names of this task and of its cgroup are in the segment as far as [`Self::last`] shows; it does from now
+    /// on.
+    fn is_last(&mut self, tid: u32, cgroup_id: Option<u64>) -> bool {
+        self.last.resize(LAST_TASKS, None);
+        let place = &mut self.last[tid as usize % LAST_TASKS];
+        place.replace((tid, cgroup_id)) == Some((tid, cgroup_id))
+    }
+
+    /// Nothing is known about the task of this TID any more.
+    fn forget(&mut self, tid: u32) {
+        self.tasks.remove(&tid);
+        self.waiters.remove(&tid);
+        if let Some(place) = self.last.get_mut(tid as usize % LAST_TASKS) {
+            *place = None;
+        }
+    }
 }
 
 impl Recorder {
@@ -77,6 +102,9 @@ impl Recorder {
             }
             EventKind::Switch(switch) => {
                 for task in [&switch.prev, &switch.next] {
+                    if self.names.is_last(task.tid, task.cgroup_id) {
+                        continue;
+                    }
                     self.names.tasks.insert(task.tid);
                     if let Some(id) = task.cgroup_id
                         && self.names.cgroups.insert(id)
@@ -104,8 +132,7 @@ impl Recorder {
             && switch.prev_state == PrevState::Dead
         {
             // The id can be reused by another task, about which nothing is known.
-            self.names.tasks.remove(&switch.prev.tid);
-            self.names.waiters.remove(&switch.prev.tid);
+            self.names.forget(switch.prev.tid);
         }
         out.frame(&Frame::Event(Cow::Borrowed(event)))
     }

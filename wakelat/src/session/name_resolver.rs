@@ -45,6 +45,9 @@ pub struct NameResolver {
     /// Cgroups seen in samples whose paths are not known yet.
     new_cgroups: RefCell<HashSet<u64>>,
     comms: RefCell<HashMap<u32, CachedName>>,
+    /// The last names of [`Self::learn`], by some bits of the TID: the name of a thread that runs again and again is stored
+    /// once for each age.
+    learned: RefCell<Vec<Option<(u32, Comm)>>>,
     /// How often [`NAME_MAX_AGE`] has passed.
     age: Cell<u64>,
     fresh_since: Cell<Instant>,
@@ -75,6 +78,7 @@ impl NameResolver {
             cgroup_stat: RefCell::default(),
             new_cgroups: RefCell::default(),
             comms: RefCell::default(),
+            learned: RefCell::default(),
             age: Cell::new(0),
             fresh_since: Cell::new(Instant::now()),
             symbols: OnceCell::new(),
@@ -109,6 +113,12 @@ impl NameResolver {
 
     /// Stores a thread's name from a sample.
     pub fn learn(&self, tid: u32, comm: Comm) {
+        const PLACES: usize = 256;
+        let mut learned = self.learned.borrow_mut();
+        learned.resize(PLACES, None);
+        if learned[tid as usize % PLACES].replace((tid, comm)) == Some((tid, comm)) {
+            return;
+        }
         self.comms.borrow_mut().insert(tid, CachedName { comm: Some(comm), age: self.age.get() });
     }
 
@@ -155,6 +165,7 @@ impl NameResolver {
         let age = self.age.get() + 1;
         self.age.set(age);
         self.fresh_since.set(Instant::now());
+        self.learned.borrow_mut().clear();
         let mut comms = self.comms.borrow_mut();
         if comms.len() > THREADS {
             comms.retain(|_, named| named.age + 1 >= age);
@@ -164,6 +175,7 @@ impl NameResolver {
     /// Drops the names of all threads, because their TIDs may be reused.
     pub fn forget_threads(&self) {
         self.comms.borrow_mut().clear();
+        self.learned.borrow_mut().clear();
     }
 
     /// Looks up a thread unless its name is current. A thread that is gone keeps its last name.
