@@ -1,5 +1,6 @@
 //! The commands, and the views with which they show their results.
 
+mod compare;
 mod doctor;
 mod dump;
 mod events;
@@ -23,6 +24,7 @@ mod verify;
 mod why;
 mod why_counted;
 
+pub use compare::{Outcome, ab, diff};
 pub use doctor::doctor;
 pub use dump::dump;
 pub use events::events;
