@@ -1,6 +1,7 @@
 //! The commands, and the views with which they show their results.
 
 mod capture_process;
+mod compare;
 mod doctor;
 mod dump;
 mod events;
@@ -28,6 +29,7 @@ mod why;
 mod why_counted;
 
 pub use capture_process::capture_process;
+pub use compare::{Outcome, ab, diff};
 pub use doctor::doctor;
 pub use dump::dump;
 pub use events::events;

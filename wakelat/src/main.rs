@@ -63,6 +63,8 @@ fn run(command: &Command) -> Result<ExitCode> {
         }
         Command::Report(config) => commands::html_report(config)?,
         Command::Export(config, export) => commands::export(config, export)?,
+        Command::Diff(config) => return Ok(commands::diff(config)?.exit_code().into()),
+        Command::Ab(config) => return Ok(commands::ab(config)?.exit_code().into()),
         Command::Serve(config) => commands::serve(config)?,
         Command::Verify(config) => return Ok(commands::verify(config)?.exit_code().into()),
         Command::Timerlat(config) => commands::timerlat(config)?,

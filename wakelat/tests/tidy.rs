@@ -169,7 +169,7 @@ fn crates_depend_on_each_other_in_one_direction() {
 
 #[test]
 fn data_flows_in_one_direction() {
-    let knows: [(&str, &[&str]); 29] = [
+    let knows: [(&str, &[&str]); 30] = [
         ("wakelat-core/src/wait.rs", &[]),
         ("wakelat-core/src/files.rs", &["wait"]),
         ("wakelat-core/src/softirq.rs", &[]),
@@ -188,6 +188,7 @@ fn data_flows_in_one_direction() {
         ),
         ("wakelat-core/src/why/", &["aggregate", "files", "report", "timeline", "wait"]),
         ("wakelat-core/src/service/", &["aggregate", "render", "report", "why"]),
+        ("wakelat-core/src/compare/", &["aggregate", "render", "report", "timeline", "why"]),
         ("wakelat-core/src/recording/", &["aggregate", "files", "report", "timeline", "wait"]),
         (
             "wakelat-core/src/perfetto/",
@@ -296,6 +297,7 @@ fn only_the_output_and_tracefs_are_written() {
         // It opens `/dev/null`, as the output of what it starts.
         "wakelat/src/commands/capture_process/mod.rs",
         "wakelat/src/commands/export/parquet.rs",
+        "wakelat/src/commands/compare/interleaved_runs.rs",
     ];
     assert_only_in("wakelat/src", &written, "writing", writes);
     assert_only_in("wakelat-kernel/src", &[], "writing", writes);

@@ -12,7 +12,8 @@ macro_rules! schemas {
 }
 
 /// The files of docs/schema, by name.
-const SCHEMAS: [(&str, &str); 11] = schemas![
+const SCHEMAS: [(&str, &str); 12] = schemas![
+    "diff",
     "doctor",
     "event",
     "hist-trigger",

@@ -207,6 +207,12 @@ impl Distribution {
         buckets
     }
 
+    /// Calls `visit` with latencies (ns) in ascending order and the number of their waits: as exact as they are kept, and
+    /// those of a bucket at its lower end. A latency can come several times.
+    pub fn for_each_value(&self, visit: impl FnMut(u64, u64)) {
+        self.values.for_each(visit);
+    }
+
     /// Adds all waits of `other`.
     pub fn add(&mut self, other: &Self) {
         if other.count == 0 {

@@ -45,7 +45,7 @@ pub enum CauseName {
 
 impl Cause {
     /// The cause to which a culprit belongs. Tasks of the processes `own_pids` are wakelat itself.
-    fn of(culprit: &Culprit, own_pids: &[u32]) -> Self {
+    pub fn of(culprit: &Culprit, own_pids: &[u32]) -> Self {
         let name = match culprit.actor {
             Actor::Task(_) if culprit.component == Component::RtThrottled => CauseName::Unnamed,
             Actor::Task(task) if own_pids.contains(&task.pid) => CauseName::Wakelat,

@@ -5,12 +5,9 @@ use std::ffi::OsString;
 use clap::Args;
 
 use super::{FilterFlags, OutputFlags, ResourceFlags, ThresholdFlags, WindowFlags};
-use crate::config::{Config, ConfigError, OutputConfig, RecordedInput, Resources, number};
+use crate::config::{Config, ConfigError, MAX_GROUPS, OutputConfig, RecordedInput, number};
 use wakelat_core::report::Mode;
 use wakelat_kernel::Machine;
-
-/// Number of groups if the command has no flag for it.
-const MAX_GROUPS: usize = 16384;
 
 /// The flags that every measurement takes.
 #[derive(Clone, Debug, Args)]
@@ -80,23 +77,12 @@ impl CommonFlags {
     pub(super) fn recorded_config(&self, input: RecordedInput, output: OutputConfig) -> Result<Config, ConfigError> {
         let (classes, merged) = self.filter.classes()?;
         Ok(Config {
-            input: Some(input),
-            command: Vec::new(),
             window: self.window.config(),
-            filter: self.filter.recorded_config()?,
             classes,
             merged,
             from: self.filter.from(classes)?,
-            by: Vec::new(),
-            max_groups: MAX_GROUPS,
-            mode: Mode::Samples,
-            with_causes: false,
-            max_overhead_ppm: None,
-            keep_privileges: true,
             threshold: self.threshold.recorded_config(),
-            output,
-            resources: Resources::none(),
-            notes: Vec::new(),
+            ..Config::recorded(input, self.filter.recorded_config()?, output)
         })
     }
 }

@@ -1,10 +1,13 @@
 //! Flags as given on the command line, and their conversion to settings. [`crate::config`] checks the
 //! values: its parsers their syntax, and its settings whether they can be used on this machine.
 
+mod ab;
 mod capture;
 mod collected_events;
 mod common;
+mod compare;
 mod demo;
+mod diff;
 mod doctor;
 mod dump;
 mod error;
@@ -69,6 +72,8 @@ Examples:
   wakelat record -d 1m -o file.wakelat    record events, for any view with -i
   wakelat report -i file.wakelat -o report.html   a page that opens in any browser
   wakelat export -i file.wakelat --to perfetto -o file.pftrace   for https://ui.perfetto.dev
+  wakelat diff a-*.wakelat -- b-*.wakelat  whether waits got longer, and why; exit 3 if so
+  wakelat ab -- ./old --- ./new           record two commands in turns, and compare them
   wakelat serve                           metrics of all cgroups for Prometheus, all the time
   wakelat verify                          check the figures against the kernel's hist triggers
   wakelat timerlat --from trace.txt       why a real-time thread was late
@@ -78,8 +83,9 @@ Exit codes:
   0  success
   1  failure, such as a missing privilege, kernel feature, file or process
   2  wrong usage; nothing was started
-  3  stopped by --on-threshold stop, or verify found a difference
+  3  stopped by --on-threshold stop, or verify found a difference, or diff or ab found worse waits
   4  verify could not compare: no hist triggers available
+  5  diff or ab is inconclusive
 With -- COMMAND: the exit code of the command, or 128 and the number of the signal that ended it.";
 
 /// Measure how long Linux tasks wait for a CPU, explain why, and account for every wakeup
@@ -106,6 +112,8 @@ enum Verb {
     Dump(dump::DumpFlags),
     Report(report::ReportFlags),
     Export(export::ExportFlags),
+    Diff(diff::DiffFlags),
+    Ab(ab::AbFlags),
     Serve(serve::ServeFlags),
     Verify(verify::VerifyFlags),
     Timerlat(timerlat::TimerlatFlags),
@@ -149,6 +157,8 @@ pub fn command() -> clap::Command {
         .mut_subcommand("record", record::with_defaults)
         .mut_subcommand("export", export::with_defaults)
         .mut_subcommand("report", report::with_defaults)
+        .mut_subcommand("diff", compare::with_defaults)
+        .mut_subcommand("ab", compare::with_defaults)
 }
 
 /// Turns `wakelat help hist` into `wakelat hist --help`.
@@ -200,6 +210,8 @@ fn parse_on(
         Verb::Dump(flags) => Command::Dump(flags.into()),
         Verb::Report(flags) => flags.command(given, || Ok(machine()?))?,
         Verb::Export(flags) => flags.command(given, || Ok(machine()?))?,
+        Verb::Diff(flags) => Command::Diff(Box::new(flags.config(given)?)),
+        Verb::Ab(flags) => Command::Ab(Box::new(flags.config(given)?)),
         Verb::Serve(flags) => Command::Serve(Box::new(flags.config(&machine()?)?)),
         Verb::Verify(flags) => Command::Verify(flags.config(&machine()?)?),
         Verb::Timerlat(flags) => Command::Timerlat(Box::new(flags.config(machine)?)),

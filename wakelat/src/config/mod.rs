@@ -9,6 +9,7 @@ pub mod size;
 mod aggregation_mode;
 mod capture;
 mod classic_tracepoints;
+mod compare;
 mod dump;
 mod error;
 mod events;
@@ -50,6 +51,8 @@ use wakelat_core::{
 use wakelat_kernel::Machine;
 
 pub use capture::{CaptureProcessConfig, CaptureRule, CaptureSettings};
+pub use compare::{AbConfig, CompareConfig, CompareFormat, DiffConfig, InconclusiveAs, Margin, limit, margin};
+pub(crate) use compare::{commands, criteria};
 pub use dump::DumpConfig;
 pub use error::ConfigError;
 pub use events::EventsConfig;
@@ -66,7 +69,7 @@ pub use output::{Colour, OutputConfig};
 pub use recording::{
     DEMO, ExportConfig, ExportFormat, READING_INTERVAL_NS, RecordConfig, RecordedInput, RecordedMeasurement, label,
 };
-pub(crate) use recording::{check_recording_output, labels};
+pub(crate) use recording::{MAX_GROUPS, check_recording_output, labels};
 pub use resources::Resources;
 pub use serve::{ListenAddress, ServeConfig, ServeFile, ServeOverrides};
 pub use serve_settings::{CgroupSelection, ServeSettings};
@@ -101,6 +104,10 @@ pub enum Command {
     Report(Config),
     /// A recording, converted for another tool.
     Export(Config, ExportConfig),
+    /// Saved runs of two arms, compared.
+    Diff(Box<DiffConfig>),
+    /// Two commands, recorded in turns and compared.
+    Ab(Box<AbConfig>),
     /// The same window measured by BPF and by hist triggers, compared.
     Verify(VerifyConfig),
     /// Metrics of all cgroups, all the time.

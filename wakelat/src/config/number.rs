@@ -24,6 +24,11 @@ pub fn count(text: &str) -> Result<u64, String> {
     at_least_one(text, u64::MAX)
 }
 
+/// Parses the number of runs an arm: 1 to a thousand.
+pub fn runs(text: &str) -> Result<usize, String> {
+    within(text, 1..=1000)
+}
+
 /// Parses the number of rows: at least 1.
 pub fn rows(text: &str) -> Result<usize, String> {
     at_least_one(text, usize::MAX)

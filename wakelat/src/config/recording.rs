@@ -5,12 +5,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Config, ConfigError, FlightRecorderConfig, GroupingConfig, OutputConfig};
+use super::{
+    Config, ConfigError, FilterConfig, FlightRecorderConfig, GroupingConfig, OutputConfig, Resources, WindowConfig,
+    all_classes,
+};
 use wakelat_core::{
     aggregate::key::Key,
     files::MAX_FILES,
     recording::{CollectedEvents, Kept, TimeRange},
     render::OutputFormat,
+    report::{LatencyFrom, Mode},
 };
 use wakelat_kernel::Machine;
 
@@ -52,7 +56,7 @@ pub struct RecordedMeasurement {
 }
 
 /// A recording that is shown instead of a measurement.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RecordedInput {
     /// The files, of which there is at least one; `-` is standard input.
     pub paths: Vec<PathBuf>,
@@ -72,7 +76,33 @@ pub struct RecordedInput {
     pub has_given_keys: bool,
 }
 
+/// Number of groups if the command has no flag for it.
+pub(crate) const MAX_GROUPS: usize = 16384;
+
 impl Config {
+    /// Shows the waits of all classes of a recording that the filter accepts: one result at the end, one group per class.
+    pub(crate) fn recorded(input: RecordedInput, filter: FilterConfig, output: OutputConfig) -> Self {
+        Self {
+            input: Some(input),
+            command: Vec::new(),
+            window: WindowConfig::default(),
+            filter,
+            classes: all_classes(),
+            merged: false,
+            from: LatencyFrom::default(),
+            by: Vec::new(),
+            max_groups: MAX_GROUPS,
+            mode: Mode::Samples,
+            with_causes: false,
+            max_overhead_ppm: None,
+            keep_privileges: true,
+            threshold: None,
+            output,
+            resources: Resources::none(),
+            notes: Vec::new(),
+        }
+    }
+
     /// Whether several recordings are shown.
     pub(crate) fn shows_several_files(&self) -> bool {
         self.input.as_ref().is_some_and(|input| input.paths.len() > 1)

@@ -11,11 +11,13 @@ use support::{files, read, root};
 use wakelat::cli::{self, CliError};
 
 /// The pages with commands that users type.
-const PAGES: [&str; 13] = [
+const PAGES: [&str; 15] = [
     "README.md",
     "CONTRIBUTING.md",
     "docs/README.md",
     "docs/benchmark.md",
+    "docs/ci.md",
+    "docs/compare.md",
     "docs/examples.md",
     "docs/glossary.md",
     "docs/install.md",

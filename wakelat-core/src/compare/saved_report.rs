@@ -1,0 +1,122 @@
+//! Runs from the JSON reports of `hist --json`: a document per interval.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    latencies::LatencyCounts,
+    run::{ComparedRun, GroupName},
+};
+
+/// The fields of `wakelat.report/1` that a comparison needs.
+#[derive(Deserialize)]
+struct SavedReport {
+    schema: String,
+    kernel: String,
+    duration_ns: u64,
+    from: String,
+    #[serde(default)]
+    mode: String,
+    #[serde(default)]
+    groups: Vec<SavedGroup>,
+    #[serde(default)]
+    threshold: Option<SavedThreshold>,
+    #[serde(default)]
+    overhead: Option<SavedOverhead>,
+    #[serde(default)]
+    sampling: Option<SavedSampling>,
+    #[serde(default)]
+    coverage: BTreeMap<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct SavedGroup {
+    #[serde(default)]
+    key: BTreeMap<String, Value>,
+    class: String,
+    sum_ns: u128,
+    max_ns: u64,
+    buckets: Vec<SavedBucket>,
+}
+
+#[derive(Deserialize)]
+struct SavedBucket {
+    from_ns: u64,
+    count: u64,
+}
+
+#[derive(Deserialize)]
+struct SavedThreshold {
+    threshold_ns: u64,
+}
+
+#[derive(Deserialize)]
+struct SavedOverhead {
+    cpus: u32,
+    tool_ns: u64,
+    programs_ns: u64,
+}
+
+#[derive(Deserialize)]
+struct SavedSampling {
+    measured_ns: u64,
+}
+
+/// The run whose reports `text` has. `name` is that of its file.
+///
+/// # Errors
+/// If the text is not made of such reports, in words.
+pub fn run(name: &str, text: &str) -> Result<ComparedRun, String> {
+    let mut run = ComparedRun { name: name.to_owned(), ..ComparedRun::default() };
+    let mut cost = [0.0; 2];
+    let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    for document in documents {
+        let document = document.map_err(|error| format!("not JSON: {error}"))?;
+        let schema = document["schema"].as_str().unwrap_or("no schema").to_owned();
+        if schema != "wakelat.report/1" {
+            let why = if schema.starts_with("wakelat.why") { ", which has no distributions" } else { "" };
+            return Err(format!("`{schema}`{why}; expected reports of `hist --json`, or a recording"));
+        }
+        let report: SavedReport =
+            serde_json::from_value(document).map_err(|error| format!("not a `{schema}`: {error}"))?;
+        add(&mut run, &report, &mut cost)?;
+    }
+    if run.intervals_ns.is_empty() {
+        return Err("no report in it; expected reports of `hist --json`, or a recording".to_owned());
+    }
+    run.conditions.overhead = (cost[1] > 0.0).then(|| cost[0] / cost[1]);
+    Ok(run)
+}
+
+fn add(run: &mut ComparedRun, report: &SavedReport, cost: &mut [f64; 2]) -> Result<(), String> {
+    let conditions = &mut run.conditions;
+    if !run.intervals_ns.is_empty() && conditions.from != report.from {
+        return Err(format!("its reports start latency at `{}` and at `{}`", conditions.from, report.from));
+    }
+    debug_assert_eq!(report.schema, "wakelat.report/1");
+    (conditions.kernel, conditions.from) = (report.kernel.clone(), report.from.clone());
+    conditions.threshold_ns = report.threshold.as_ref().map(|threshold| threshold.threshold_ns);
+    conditions.is_sampled |= report.sampling.is_some();
+    conditions.is_by_bucket = report.mode == "aggregate" || !report.groups.is_empty();
+    let term = |name: &str| report.coverage.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let lost = term("task_table_full") + term("ring_buffer_full") + term("invalid") + term("missed_switch");
+    conditions.lost[0] += lost;
+    conditions.lost[1] += lost + term("measured");
+    if let Some(overhead) = &report.overhead {
+        cost[0] += (overhead.tool_ns + overhead.programs_ns) as f64;
+        cost[1] += report.duration_ns as f64 * f64::from(overhead.cpus);
+    }
+    let duration_ns = report.sampling.as_ref().map_or(report.duration_ns, |sampling| sampling.measured_ns);
+    let number = run.begin_interval(duration_ns);
+    for group in &report.groups {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let key = group.key.iter().map(|(name, value)| (name.clone(), text(value))).collect();
+        let name = GroupName { class: group.class.clone(), key };
+        let mut latencies = LatencyCounts::default();
+        group.buckets.iter().for_each(|bucket| latencies.record(bucket.from_ns, bucket.count));
+        run.add_waits(number, &name, &latencies, (group.sum_ns, group.max_ns));
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! `wakelat diff`
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{CliError, compare::CompareFlags};
+use crate::config::{ConfigError, DiffConfig, OutputConfig};
+
+const EXAMPLES: &str = "\
+Examples:
+  wakelat diff base-*.wakelat -- new-*.wakelat       did the waits get longer? exit 3 if so
+  wakelat diff a.wakelat -- b.wakelat                one run each: what differs, without a verdict
+  wakelat diff --by comm --margin p99=10% base-* -- new-*   by name, with 10 % for p99 alone
+  wakelat diff --limit 'p99<2ms' base-* -- new-*     whether the new arm keeps a limit
+  wakelat diff base.json -- new.json                 reports of `hist --json`, an interval each
+  wakelat diff --markdown base-* -- new-*            for a comment on a pull request";
+
+/// Compare recordings: whether waits got longer, by how much, and what they waited for
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct DiffFlags {
+    /// Recordings of the base, or reports of `hist --json`: one file for each run
+    #[arg(value_name = "BASE", required = true, num_args = 1..)]
+    base: Vec<PathBuf>,
+
+    /// Those of the new arm
+    #[arg(value_name = "NEW", required = true, last = true, num_args = 1..)]
+    new: Vec<PathBuf>,
+
+    /// Write to a file; - is standard output
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    compare: CompareFlags,
+}
+
+impl DiffFlags {
+    pub(super) fn config(self, given: impl Fn(&str) -> bool) -> Result<DiffConfig, CliError> {
+        let output = OutputConfig::to(self.output.as_deref())?;
+        for path in self.base.iter().chain(&self.new) {
+            if path.as_os_str() == "-" {
+                return Err(ConfigError::Usage("`-` is not a run; expected files".to_owned()).into());
+            }
+            output.check_input("FILE", path)?;
+        }
+        if let Some(twice) = self.base.iter().find(|path| self.new.contains(path)) {
+            let why = format!("`{}` is given as base and as new; expected different runs", twice.display());
+            return Err(ConfigError::Usage(why).into());
+        }
+        Ok(DiffConfig { base: self.base, new: self.new, compare: self.compare.config(output.path, given)? })
+    }
+}

@@ -1,0 +1,139 @@
+//! Records the runs of two commands in turns, each by a process of wakelat's own: measuring drops privileges that the next
+//! run needs.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::{config::AbConfig, status::status};
+
+/// The names of the arms in files and messages.
+const ARMS: [&str; 2] = ["base", "new"];
+
+/// How often a run is checked for its end and for a signal.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Records all runs, and returns the files of base and new: those of the whole runs before Ctrl-C.
+///
+/// # Errors
+/// If the directory cannot be used, or a command fails.
+pub fn record(config: &AbConfig) -> Result<[Vec<PathBuf>; 2]> {
+    let directory = &config.directory;
+    fs::create_dir_all(directory).with_context(|| format!("cannot create the directory `{}`", directory.display()))?;
+    let turns = turns(config.runs);
+    let path = |(arm, number): (usize, usize)| directory.join(format!("{}-{number:02}.wakelat", ARMS[arm]));
+    if let Some(existing) = turns.iter().map(|turn| path(*turn)).find(|path| path.exists()) {
+        bail!("`{}` exists: remove it, or select another directory with `--output`", existing.display());
+    }
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&is_stopped)).context("cannot handle Ctrl-C")?;
+    }
+    let begun = Instant::now();
+    let mut files: [Vec<PathBuf>; 2] = Default::default();
+    for (done, turn) in turns.iter().enumerate() {
+        if !config.compare.output.quiet {
+            status(progress(done, turns.len(), ARMS[turn.0], begun.elapsed()));
+        }
+        let path = path(*turn);
+        if !run(config, turn.0, &path, &is_stopped)? {
+            status(format_args!("stopped after {done} of {} runs, which are compared", turns.len()));
+            break;
+        }
+        files[turn.0].push(path);
+    }
+    Ok(files)
+}
+
+/// The turns of `runs` runs an arm, A B B A: the arm and the number of each run, from 1.
+fn turns(runs: usize) -> Vec<(usize, usize)> {
+    let pair = |number: usize| if number % 2 == 1 { [0, 1] } else { [1, 0] };
+    (1..=runs).flat_map(|number| pair(number).map(|arm| (arm, number))).collect()
+}
+
+fn progress(done: usize, all: usize, arm: &str, elapsed: Duration) -> String {
+    let left = elapsed.as_secs_f64() / done.max(1) as f64 * (all - done) as f64;
+    let left = if done > 0 { format!(", about {left:.0} s left") } else { String::new() };
+    format!("run {} of {all}: {arm}{left}", done + 1)
+}
+
+/// Makes one run: setup, the recorded command, cleanup. Returns whether it is a whole one.
+fn run(config: &AbConfig, arm: usize, path: &Path, is_stopped: &AtomicBool) -> Result<bool> {
+    if let Some(setup) = &config.setups[arm] {
+        shell(setup, if arm == 0 { "--setup-a" } else { "--setup-b" })?;
+    }
+    let program = std::env::current_exe().context("cannot find the program of this process")?;
+    let mut command = Command::new(program);
+    command.args(["record", "--quiet", "--output"]).arg(path).arg("--").args(&config.commands[arm]);
+    // Standard output has only the result of the comparison.
+    command.stdout(std::io::stderr());
+    let child = command.spawn().context("cannot start a process that records");
+    let ended = child.and_then(|child| wait(child, is_stopped));
+    // Also after a failure: the next run expects the machine as it was.
+    let cleaned = config.cleanup.as_deref().map_or(Ok(()), |cleanup| shell(cleanup, "--cleanup"));
+    let ended = ended?;
+    cleaned?;
+    if is_stopped.load(Ordering::Relaxed) {
+        // Its command was interrupted: such a run is not like the others.
+        _ = fs::remove_file(path);
+        return Ok(false);
+    }
+    if !ended.success() {
+        bail!("a run of `{}` has failed ({ended}); its recording is not used", ARMS[arm]);
+    }
+    Ok(true)
+}
+
+/// Waits until a run ends; ends it if this process has to stop.
+fn wait(mut child: Child, is_stopped: &AtomicBool) -> Result<ExitStatus> {
+    let mut is_signalled = false;
+    loop {
+        if let Some(ended) = child.try_wait().context("cannot wait for a run")? {
+            return Ok(ended);
+        }
+        if is_stopped.load(Ordering::Relaxed) && !is_signalled {
+            // It may have ended meanwhile.
+            _ = kill_process(Pid::from_child(&child), Signal::INT);
+            is_signalled = true;
+        }
+        sleep(POLL);
+    }
+}
+
+fn shell(line: &str, flag: &str) -> Result<()> {
+    let ended = Command::new("/bin/sh").args(["-c", line]).status().context("cannot start `/bin/sh`")?;
+    if !ended.success() {
+        bail!("the command of `{flag}` has failed ({ended}): {line}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_alternate_so_that_a_drift_affects_both_arms_alike() {
+        let order: String = turns(4).into_iter().map(|(arm, _)| ["A", "B"][arm]).collect();
+        assert_eq!(order, "ABBAABBA");
+        assert_eq!(turns(2), [(0, 1), (1, 1), (1, 2), (0, 2)]);
+    }
+
+    #[test]
+    fn progress_says_how_much_is_left() {
+        assert_eq!(progress(0, 12, "base", Duration::ZERO), "run 1 of 12: base");
+        assert_eq!(progress(3, 12, "new", Duration::from_secs(30)), "run 4 of 12: new, about 90 s left");
+    }
+}

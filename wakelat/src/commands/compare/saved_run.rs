@@ -1,0 +1,49 @@
+//! Reads a run from a file: a recording, the text of another tool's trace, or reports of `hist --json`.
+
+use std::{
+    fs::{self, File},
+    io::Read as _,
+    path::Path,
+};
+
+use anyhow::{Context as _, Error, Result};
+
+use super::{super::measurement::Source, run_view::RunView};
+use crate::{
+    config::{CompareConfig, ConfigError, READING_INTERVAL_NS, RecordedInput},
+    session::replay,
+};
+use wakelat_core::compare::{run::ComparedRun, saved_report};
+
+/// Reads the run in the file at `path`.
+///
+/// # Errors
+/// If it cannot be read, or does not have what `config` requests.
+pub fn read(path: &Path, config: &CompareConfig) -> Result<ComparedRun> {
+    let name = path.display().to_string();
+    if is_json(path).with_context(|| replay::unreadable(path))? {
+        if let Some(flag) = config.selected_by.first() {
+            let why =
+                format!("{name} is a saved report, whose groups are fixed; leave out the flag, or use a recording");
+            return Err(ConfigError::usage(&format!("--{flag}"), why).into());
+        }
+        let text = fs::read_to_string(path).with_context(|| replay::unreadable(path))?;
+        return saved_report::run(&name, &text).map_err(Error::msg).with_context(|| replay::unreadable(path));
+    }
+    let input = config.view.input.clone().unwrap_or_default();
+    let mut view = config.view.clone();
+    view.input = Some(RecordedInput { paths: vec![path.to_owned()], ..input });
+    view.window.interval_ns = Some(READING_INTERVAL_NS);
+    let (source, view) = Source::open(&view).with_context(|| name.clone())?;
+    let header = (*source.headers().first().context("a run is read from a file")?).clone();
+    let mut run = RunView::new(name, &header, &view);
+    source.show(&view, &mut run)?;
+    Ok(run.into_run())
+}
+
+/// Whether a file begins as JSON does.
+fn is_json(path: &Path) -> std::io::Result<bool> {
+    let mut first = Vec::new();
+    File::open(path)?.take(64).read_to_end(&mut first)?;
+    Ok(first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{'))
+}
