@@ -57,8 +57,7 @@ fn a_planted_hog_makes_the_new_arm_worse_and_is_the_first_cause() -> TestOutcome
     assert_eq!(document["verdict"], "worse");
     let cause = document["groups"][0]["causes"][0]["name"].as_str().expect("a cause");
     assert!(cause.contains("hog"), "{cause}: {document}");
-    let order: Vec<&str> =
-        said.lines().filter_map(|line| Some(line.split_once(" of 10: ")?.1.split(',').next()?)).collect();
+    let order: Vec<&str> = said.lines().filter_map(|line| line.split_once(" of 10: ")?.1.split(',').next()).collect();
     assert_eq!(order.join(" "), "base new new base base new new base base new", "{said}");
     Ok(())
 }
