@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{bootstrap::Interval, latencies::LatencyCounts};
-use crate::report::{KeyPart, Report};
+use crate::report::{KeyPart, Mode, Report};
 
 /// One run.
 #[derive(Clone, Debug, Default)]
@@ -103,6 +103,7 @@ impl ComparedRun {
     /// Adds the next interval.
     pub fn add_interval(&mut self, report: &Report) {
         let number = self.begin_interval(report.measured_ns());
+        self.conditions.is_by_bucket |= report.mode == Mode::Aggregate;
         let terms = [Some(&report.coverage.wakeups), report.coverage.preemptions.as_ref()];
         for terms in terms.into_iter().flatten() {
             self.conditions.lost[0] += terms.lost();

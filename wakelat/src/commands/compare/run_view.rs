@@ -13,7 +13,7 @@ use wakelat_core::{
         causes::CauseSums,
         run::{ComparedRun, Conditions},
     },
-    recording::{CollectedEvents, Header},
+    recording::{CollectedEvents, Header, Kept},
     report::Report,
     timeline::event::Event,
     why::NameCache,
@@ -22,7 +22,8 @@ use wakelat_core::{
 /// Collects the waits of a recording.
 pub struct RunView {
     run: ComparedRun,
-    timeline: TimelineSettings,
+    /// The events from which the causes of waits are found, if the recording has them.
+    timeline: Option<TimelineSettings>,
     causes: CauseSums,
     names: NameCache,
     /// CPU time that measuring took, and that of all CPUs: ns.
@@ -43,12 +44,12 @@ impl RunView {
             from: config.from.name().to_owned(),
             classes: Some(classes.map(|class| class.name().to_owned()).collect()),
             threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
-            collected: Some(collected(header.collected)),
+            collected: (header.kept == Kept::Events).then(|| collected(header.collected)),
             ..Conditions::default()
         };
         Self {
             run: ComparedRun { name, conditions, ..ComparedRun::default() },
-            timeline: TimelineSettings::of(header.collected),
+            timeline: (header.kept == Kept::Events).then(|| TimelineSettings::of(header.collected)),
             causes: CauseSums::new(&config.by, config.merged, config.from, replay::own_pids(&[header])),
             names: NameCache::of(config.output.files.clone()),
             cost_ns: [0; 2],
@@ -59,7 +60,9 @@ impl RunView {
     pub fn into_run(mut self) -> ComparedRun {
         let [spent, of] = self.cost_ns;
         self.run.conditions.overhead = (of > 0).then(|| spent as f64 / of as f64);
-        self.causes.add_to(&mut self.run, &self.names);
+        if self.timeline.is_some() {
+            self.causes.add_to(&mut self.run, &self.names);
+        }
         self.run
     }
 }
@@ -79,7 +82,7 @@ fn collected(events: CollectedEvents) -> String {
 
 impl View for RunView {
     fn shows_events(&self) -> Option<TimelineSettings> {
-        Some(self.timeline)
+        self.timeline
     }
 
     fn event(&mut self, event: &Event, _: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {

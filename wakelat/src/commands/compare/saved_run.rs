@@ -13,7 +13,10 @@ use crate::{
     config::{CompareConfig, ConfigError, READING_INTERVAL_NS, RecordedInput},
     session::replay,
 };
-use wakelat_core::compare::{run::ComparedRun, saved_report};
+use wakelat_core::{
+    compare::{run::ComparedRun, saved_report},
+    recording::Kept,
+};
 
 /// Reads the run in the file at `path`.
 ///
@@ -33,9 +36,12 @@ pub fn read(path: &Path, config: &CompareConfig) -> Result<ComparedRun> {
     let input = config.view.input.clone().unwrap_or_default();
     let mut view = config.view.clone();
     view.input = Some(RecordedInput { paths: vec![path.to_owned()], ..input });
-    view.window.interval_ns = Some(READING_INTERVAL_NS);
-    let (source, view) = Source::open(&view).with_context(|| name.clone())?;
+    let (source, mut view) = Source::open(&view).with_context(|| name.clone())?;
     let header = (*source.headers().first().context("a run is read from a file")?).clone();
+    view.window.interval_ns = Some(match header.kept {
+        Kept::Histograms { interval_ns, .. } => interval_ns.max(READING_INTERVAL_NS),
+        Kept::Events | Kept::Waits => READING_INTERVAL_NS,
+    });
     let mut run = RunView::new(name, &header, &view);
     source.show(&view, &mut run)?;
     Ok(run.into_run())
