@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, builder::PossibleValue};
 
-use super::{CliError, FilterFlags, filter::FromEvent};
+use super::{CliError, FilterFlags, filter::FromEvent, output::StyleFlags};
 use crate::config::{
-    Colour, CompareConfig, CompareFormat, Config, ConfigError, InconclusiveAs, Margin, OutputConfig, RecordedInput,
-    criteria, keywords, limit, margin, number,
+    CompareConfig, CompareFormat, Config, ConfigError, InconclusiveAs, Margin, OutputConfig, RecordedInput, criteria,
+    keywords, limit, margin, number,
 };
 use wakelat_core::{aggregate::key::Key, compare::criteria::Limit};
 
@@ -66,20 +66,9 @@ pub struct CompareFlags {
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
 
-    /// Use only ASCII; the default if the locale is not UTF-8
-    #[arg(long, help_heading = "Output")]
-    pub ascii: bool,
-
-    /// When to use colour: auto, always, never
-    #[arg(
-        long,
-        visible_alias = "colour",
-        value_name = "WHEN",
-        default_value = "auto",
-        hide_possible_values = true,
-        help_heading = "Output"
-    )]
-    pub color: Colour,
+    /// The style.
+    #[command(flatten)]
+    pub style: StyleFlags,
 }
 
 impl ValueEnum for InconclusiveAs {
@@ -101,7 +90,9 @@ const SELECTING: [&str; 9] = ["by", "cgroup", "class", "comm", "cpus", "pid", "p
 
 /// Changes the filter: waits of all classes, from `sched_waking` on, as `record` records them.
 pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
-    super::why::with_all_waits(command).mut_arg("include_self", |arg| arg.hide(true))
+    super::why::with_all_waits(command)
+        .mut_arg("include_self", |arg| arg.hide(true))
+        .mut_arg("tree", |arg| arg.hide(true))
 }
 
 impl CompareFlags {
@@ -124,11 +115,18 @@ impl CompareFlags {
                 return Err(ConfigError::usage("--by", why).into());
             }
         }
-        if self.filter.include_self {
-            return Err(ConfigError::usage("--include-self", "is a flag of a measurement; leave it out").into());
+        for (flag, is_given) in [("--include-self", self.filter.include_self), ("--tree", self.filter.tree)] {
+            if is_given {
+                return Err(ConfigError::usage(flag, "is a flag of a measurement; leave it out").into());
+            }
         }
-        let output =
-            OutputConfig { path, quiet: self.quiet, ascii: self.ascii, colour: self.color, ..Default::default() };
+        let output = OutputConfig {
+            path,
+            quiet: self.quiet,
+            ascii: self.style.ascii,
+            colour: self.style.color,
+            ..Default::default()
+        };
         for (flag, file) in [("--junit", &self.junit), ("--bmf", &self.bmf)] {
             file.as_deref().map_or(Ok(()), |file| output.check_beside(flag, file))?;
         }

@@ -39,6 +39,14 @@ pub struct RenderFlags {
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
 
+    /// The style.
+    #[command(flatten)]
+    pub style: StyleFlags,
+}
+
+/// The style of text.
+#[derive(Clone, Debug, Default, Args)]
+pub struct StyleFlags {
     /// Use only ASCII; the default if the locale is not UTF-8
     #[arg(long, help_heading = "Output")]
     pub ascii: bool,
@@ -91,6 +99,10 @@ impl RenderFlags {
     /// # Errors
     /// If the file is a directory.
     pub(super) fn config(&self) -> Result<OutputConfig, ConfigError> {
-        Ok(OutputConfig { ascii: self.ascii, colour: self.color, ..OutputConfig::to(self.output.as_deref())? })
+        Ok(OutputConfig {
+            ascii: self.style.ascii,
+            colour: self.style.color,
+            ..OutputConfig::to(self.output.as_deref())?
+        })
     }
 }
