@@ -281,11 +281,17 @@ fn rules_dashboard_and_page_name_only_what_the_service_has() -> TestOutcome {
     let kubelet = TestKubelet::start();
     let mut command = command(&["serve", "--listen", &listen, "--otlp", &receiver]);
     command.args(kubelet.arguments());
+    let captures = tempfile::tempdir().expect("a directory");
+    let directory = captures.path().to_str().expect("a path");
+    // Every wait meets this condition.
+    command.args(["--capture", "max>1ns", "--capture-dir", directory, "--capture-duration", "100ms"]);
     let wakelat = Wakelat::measuring(command);
     let mut metrics = String::new();
-    until("the service has measured waits and has asked the kubelet", || {
+    until("the service has measured waits, has asked the kubelet and has made a capture", || {
         metrics = get(port, "/metrics", "text/plain").unwrap_or_default();
-        metrics.contains("wakelat_wait_cause_seconds_total{") && metrics.contains("wakelat_kubelet_pods 0")
+        ["wakelat_wait_cause_seconds_total{", "wakelat_kubelet_pods 0", "wakelat_last_capture_info{"]
+            .iter()
+            .all(|sample| metrics.contains(sample))
     });
     let families = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
     let samples = metrics.lines().filter_map(|line| line.split(['{', ' ']).next());

@@ -61,6 +61,7 @@ fn run(command: &Command) -> Result<ExitCode> {
             commands::dump(*request)?;
             return Ok(ExitCode::SUCCESS);
         }
+        Command::Merge(config) => commands::merge(config)?,
         Command::Report(config) => commands::html_report(config)?,
         Command::Export(config, export) => commands::export(config, export)?,
         Command::Diff(config) => return Ok(commands::diff(config)?.exit_code().into()),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{CliError, compare::CompareFlags};
-use crate::config::{ConfigError, DiffConfig, OutputConfig};
+use crate::config::{ConfigError, DiffConfig, OutputConfig, archive};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,6 +49,7 @@ impl DiffFlags {
             let why = format!("`{}` is given as base and as new; expected different runs", twice.display());
             return Err(ConfigError::Usage(why).into());
         }
-        Ok(DiffConfig { base: self.base, new: self.new, compare: self.compare.config(output.path, given)? })
+        let [base, new] = [archive::expand(&self.base)?, archive::expand(&self.new)?];
+        Ok(DiffConfig { base, new, compare: self.compare.config(output.path, given)? })
     }
 }

@@ -10,7 +10,8 @@ use super::{
     why::adjust_from,
 };
 use crate::config::{
-    Config, OutputConfig, RecordConfig, RecordedInput, RecordedMeasurement, label, labels, time_point, time_range,
+    Config, OutputConfig, RecordConfig, RecordedInput, RecordedMeasurement, archive, label, labels, time_point,
+    time_range,
 };
 use wakelat_core::recording::{TimePoint, TimeRange};
 use wakelat_kernel::Machine;
@@ -139,7 +140,7 @@ impl InputFlags {
         }
         let output = common.output.config()?;
         self.input.iter().try_for_each(|path| output.check_input("--input", path))?;
-        let mut input = self.recorded(&self.input, common, given, None);
+        let mut input = self.recorded(&archive::expand(&self.input)?, common, given, None);
         input.range = time_range(self.since, self.until)?;
         input.check_files()?;
         Ok((common.recorded_config(input, output)?, None))

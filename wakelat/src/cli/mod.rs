@@ -20,6 +20,7 @@ mod hist;
 mod hist_trigger;
 mod input;
 mod launch;
+mod merge;
 mod named_value;
 mod osnoise_tracers;
 mod output;
@@ -110,6 +111,7 @@ enum Verb {
     Demo(demo::DemoFlags),
     Record(record::RecordFlags),
     Dump(dump::DumpFlags),
+    Merge(merge::MergeFlags),
     Report(report::ReportFlags),
     Export(export::ExportFlags),
     Diff(diff::DiffFlags),
@@ -208,6 +210,7 @@ fn parse_on(
             Command::Record(config, record)
         }
         Verb::Dump(flags) => Command::Dump(flags.into()),
+        Verb::Merge(flags) => flags.command()?,
         Verb::Report(flags) => flags.command(given, || Ok(machine()?))?,
         Verb::Export(flags) => flags.command(given, || Ok(machine()?))?,
         Verb::Diff(flags) => Command::Diff(Box::new(flags.config(given)?)),

@@ -7,6 +7,7 @@ pub mod number;
 pub mod size;
 
 mod aggregation_mode;
+pub mod archive;
 mod capture;
 mod classic_tracepoints;
 mod compare;
@@ -100,6 +101,8 @@ pub enum Command {
     Record(Config, RecordConfig),
     /// A request to a flight recorder.
     Dump(DumpConfig),
+    /// Several recordings in one file.
+    Merge(Config),
     /// A recording as one HTML file.
     Report(Config),
     /// A recording, converted for another tool.

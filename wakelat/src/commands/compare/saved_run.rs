@@ -1,17 +1,13 @@
 //! Reads a run from a file: a recording, the text of another tool's trace, or reports of `hist --json`.
 
-use std::{
-    fs::{self, File},
-    io::Read as _,
-    path::Path,
-};
+use std::{fs, io::Read as _, path::Path};
 
 use anyhow::{Context as _, Error, Result};
 
 use super::{super::measurement::Source, run_view::RunView};
 use crate::{
     config::{CompareConfig, ConfigError, READING_INTERVAL_NS, RecordedInput},
-    session::replay,
+    session::{open_input, replay},
 };
 use wakelat_core::{
     compare::{run::ComparedRun, saved_report},
@@ -50,6 +46,6 @@ pub fn read(path: &Path, config: &CompareConfig) -> Result<ComparedRun> {
 /// Whether a file begins as JSON does.
 fn is_json(path: &Path) -> std::io::Result<bool> {
     let mut first = Vec::new();
-    File::open(path)?.take(64).read_to_end(&mut first)?;
+    open_input::open(path)?.take(64).read_to_end(&mut first)?;
     Ok(first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{'))
 }

@@ -12,7 +12,7 @@ use super::kept_histograms;
 use crate::{
     collect::TimelineSettings,
     config::{Config, RecordedInput},
-    session::{View, replay},
+    session::{View, open_input, replay},
 };
 use wakelat_core::{
     aggregate::key::Names,
@@ -53,7 +53,7 @@ impl ParquetView {
         if !has_histograms {
             replay::check_has_events(headers)?;
         }
-        let names = names(&input.paths);
+        let names = open_input::short_names(&input.paths);
         let recordings: Vec<_> = names.iter().map(|name| &**name).zip(headers.iter().copied()).collect();
         let open = |table: &str| File::create(file_of(prefix, table));
         let cannot_write = || format!("cannot write `{}`", file_of(prefix, "*").display());
@@ -61,15 +61,6 @@ impl ParquetView {
         let timeline = Timeline::new(config.from);
         Ok(Self { tables: Some(tables), timeline, has_histograms, has_ended: false, stderr_style })
     }
-}
-
-/// The names of recordings: those of their files without the directories, or the paths as given if two files have the
-/// same name.
-fn names(paths: &[PathBuf]) -> Vec<String> {
-    let name = |path: &PathBuf| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    let names: Vec<_> = paths.iter().map(name).collect();
-    let are_unique = names.iter().enumerate().all(|(at, name)| !names[..at].contains(name));
-    if are_unique { names } else { paths.iter().map(|path| path.display().to_string()).collect() }
 }
 
 /// The file of a table: `out-waits.parquet` for `out` and for `out.parquet`.
@@ -109,18 +100,5 @@ impl View for ParquetView {
         }
         self.tables.take().map_or(Ok(()), |tables| tables.finish().map(drop))?;
         self.stderr_style.as_ref().map_or(Ok(()), |style| render::coverage::write(report, style, &mut io::stderr()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn recordings_with_the_same_file_name_are_named_with_their_directories() {
-        let names = |paths: &[&str]| names(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
-        assert_eq!(names(&["db1/a.wakelat"]), ["a.wakelat"]);
-        assert_eq!(names(&["db1/a.wakelat", "db2/b.wakelat"]), ["a.wakelat", "b.wakelat"]);
-        assert_eq!(names(&["db1/a.wakelat", "db2/a.wakelat", "b"]), ["db1/a.wakelat", "db2/a.wakelat", "b"]);
     }
 }

@@ -1,0 +1,79 @@
+//! `merge`: puts several recordings into one file.
+
+use std::{
+    io::{self, Write},
+    path::{Component, Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::fs::Mode;
+
+use super::measurement::Source;
+use crate::{
+    config::Config,
+    session::{StopReason, open_input, output::Output},
+};
+
+/// `merge`: puts several recordings into one file, an archive of them ([`crate::config::archive`]).
+///
+/// # Errors
+/// If one cannot be read, if they cannot be shown together, or if the file cannot be written.
+pub fn merge(config: &Config) -> Result<StopReason> {
+    // Reads their headers, and checks that they can be shown together.
+    let (source, _) = Source::open(config)?;
+    if source.headers().iter().any(|header| header.text.is_some()) {
+        bail!("the text of a trace is no recording; give recordings of `wakelat record`");
+    }
+    drop(source);
+    let input = config.input.as_ref().context("recordings are given")?;
+    // As with a recording: only its owner may read it.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    let mut output = Output::open(config.output.path.as_deref())?;
+    let modified = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let names = member_names(&input.paths)?;
+    output.write(|out| {
+        let mut archive = tar::Builder::new(out);
+        for (path, name) in input.paths.iter().zip(&names) {
+            append(&mut archive, path, name, modified)?;
+        }
+        archive.finish()
+    })?;
+    Ok(StopReason::Done)
+}
+
+fn append(archive: &mut tar::Builder<impl Write>, path: &Path, name: &Path, modified: u64) -> io::Result<()> {
+    let contents = open_input::open(path)?;
+    let length = contents.get_ref().length().ok_or(io::ErrorKind::Unsupported)?;
+    let mut header = tar::Header::new_gnu();
+    header.set_size(length);
+    header.set_mode(0o600);
+    header.set_mtime(modified);
+    archive.append_data(&mut header, name, contents)
+}
+
+/// The names of the members: as short as they are unique, without what leads out of a directory.
+fn member_names(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let below = |name: String| -> PathBuf {
+        Path::new(&name).components().filter(|part| matches!(part, Component::Normal(_))).collect()
+    };
+    let names: Vec<_> = open_input::short_names(paths).into_iter().map(below).collect();
+    match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+        Some((_, name)) => bail!("two recordings have the name `{}`; rename one of them", name.display()),
+        None => Ok(names),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_have_names_below_the_archive() {
+        let names = |paths: &[&str]| member_names(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
+        let of = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(names(&["/tmp/a.wakelat", "b.wakelat"]).unwrap(), of(&["a.wakelat", "b.wakelat"]));
+        assert_eq!(names(&["/x/a", "../y/a"]).unwrap(), of(&["x/a", "y/a"]));
+        assert!(names(&["/x/a", "../x/a"]).unwrap_err().to_string().contains("rename one"));
+    }
+}
