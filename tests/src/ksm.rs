@@ -1,7 +1,7 @@
 //! Kernel samepage merging: `ksmd`, a kernel thread that runs for as long as a test wants
 //! (Documentation/admin-guide/mm/ksm.rst).
 
-use std::{fs, io, num::NonZeroUsize, path::PathBuf, ptr::NonNull};
+use std::{fs, num::NonZeroUsize, path::PathBuf, ptr::NonNull};
 
 use nix::{
     sched::{CpuSet, sched_getaffinity, sched_setaffinity},
@@ -58,7 +58,7 @@ impl Ksmd {
         write("sleep_millisecs", "0");
         write("pages_to_scan", "1000");
         task::pin(tid, cpu);
-        set_nice(tid, -10);
+        task::set_nice(tid, -10);
         Ok(ksmd)
     }
 
@@ -79,7 +79,7 @@ impl Drop for Ksmd {
         self.stop();
         self.settings.iter().for_each(|(name, value)| write(name, value.trim()));
         sched_setaffinity(Pid::from_raw(self.tid as i32), &self.cpus).expect("its own CPUs are allowed");
-        set_nice(self.tid, self.nice);
+        task::set_nice(self.tid, self.nice);
         // SAFETY: the mapping that was made, to which nothing refers any more.
         unsafe { munmap(self.memory, MEMORY.get()) }.expect("the mapping exists");
     }
@@ -100,10 +100,4 @@ fn write(name: &str, value: &str) {
 fn nice(tid: u32) -> i32 {
     // SAFETY: takes numbers. An existing thread's value may be -1, which is no error then.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, tid) }
-}
-
-fn set_nice(tid: u32, nice: i32) {
-    // SAFETY: takes numbers.
-    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, tid, nice) };
-    assert_eq!(result, 0, "nice {nice}: {}", io::Error::last_os_error());
 }

@@ -68,6 +68,13 @@ pub fn pin_to(tid: u32, cpus: &[usize]) {
     sched_setaffinity(Pid::from_raw(tid as i32), &set).unwrap_or_else(|error| panic!("CPUs {cpus:?}: {error}"));
 }
 
+/// Gives thread `tid` (0 for the calling one) this nice value, which threads and processes that it starts inherit.
+pub fn set_nice(tid: u32, nice: i32) {
+    // SAFETY: three numbers.
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, tid, nice) };
+    assert_eq!(result, 0, "nice {nice}: {}", io::Error::last_os_error());
+}
+
 /// Gives the calling thread the name by which a test finds it: at most 15 bytes.
 ///
 /// # Panics
