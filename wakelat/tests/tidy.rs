@@ -198,7 +198,10 @@ fn data_flows_in_one_direction() {
             "wakelat-core/src/parquet/",
             &["aggregate", "files", "recording", "render", "report", "timeline", "wait", "why"],
         ),
-        ("wakelat-core/src/html_report/", &["aggregate", "files", "recording", "render", "report", "timeline", "why"]),
+        (
+            "wakelat-core/src/html_report/",
+            &["aggregate", "files", "recording", "render", "report", "timeline", "wait", "why"],
+        ),
         ("wakelat-core/src/folded_waits.rs", &["aggregate", "render", "timeline", "why"]),
         (
             "wakelat-core/src/osnoise_tracers/render/",

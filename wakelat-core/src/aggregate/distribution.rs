@@ -208,7 +208,7 @@ impl Distribution {
     }
 
     /// Calls `visit` with latencies (ns) in ascending order and the number of their waits: as exact as they are kept, and
-    /// those of a bucket at its lower end. A latency can come several times.
+    /// waits of a bucket at its lower end. A latency can come several times.
     pub fn for_each_value(&self, visit: impl FnMut(u64, u64)) {
         self.values.for_each(visit);
     }
@@ -225,7 +225,7 @@ impl Distribution {
         self.values.add(&other.values);
     }
 
-    /// Adds waits, of which there is at least one: how many are in each of these [`bucket`]s, and exactly their sum, the
+    /// Adds at least one wait: how many are in each of these [`bucket`]s, and exactly their sum, the
     /// shortest and the longest in ns. `longest` is the wait of that length, if its task is known.
     pub fn add_buckets(
         &mut self,

@@ -59,7 +59,7 @@ impl CauseSums {
         }
     }
 
-    /// Forgets the waits so far, which are those of the warm-up.
+    /// Forgets the waits so far: the warm-up has ended.
     pub fn clear(&mut self) {
         self.sums.clear();
         self.migrated.clear();

@@ -1,8 +1,8 @@
-//! Latencies by value, of which each interval of a run has its own.
+//! Latencies by value: each interval of a run has its own.
 
 use crate::aggregate::{distribution::Distribution, percentile_rank::Percentile};
 
-/// The number of waits of each latency, as exact as the source has them: those of a bucket have its lower end.
+/// The number of waits of each latency, as exact as the source has them: waits of a bucket have its lower end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LatencyCounts(Vec<(u64, u64)>);
 

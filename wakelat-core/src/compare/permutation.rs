@@ -71,7 +71,7 @@ impl Arrangements {
 pub struct Permutation<'a> {
     arrangements: &'a Arrangements,
     base_runs: usize,
-    /// For each metric its value in each run, those of the base first.
+    /// For each metric its value in each run, the runs of the base first.
     values: Vec<Vec<f64>>,
     estimates: Vec<f64>,
     /// For each metric and arrangement, the largest statistic of the other metrics, with their estimated shifts removed.

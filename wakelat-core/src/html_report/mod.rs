@@ -5,7 +5,10 @@
 //! ever set as text.
 
 mod listed_waits;
+mod name_table;
 mod over_time;
+mod time_lines;
+
 #[cfg(test)]
 mod tests;
 
@@ -14,14 +17,20 @@ use std::io::{self, Write};
 use serde::Serialize;
 use wakelat_common::Class;
 
-use self::{listed_waits::ListedWaits, over_time::OverTime};
+use self::{
+    listed_waits::{ListedWaits, WaitKey, WaitRow},
+    name_table::NameTable,
+    over_time::OverTime,
+    time_lines::TimeLine,
+};
 use crate::{
     aggregate::key::Names,
+    hash::HashMap,
     recording::Header,
-    render::{ReportRenderer as _, ReportView, Style, coverage, json::JsonReports},
+    render::{ReportRenderer as _, ReportView, Style, coverage, json::JsonReports, timestamps},
     report::Report,
     timeline::Breakdown,
-    why::{self, Summary},
+    why::{self, Summary, worst::Exemplar},
 };
 
 /// Number of the longest waits that have a time line.
@@ -50,7 +59,7 @@ pub struct HtmlSource {
     trigger: Option<String>,
 }
 
-/// The figures of the page that are not those of a JSON document of `hist` or `why`.
+/// The figures of the page that are in no JSON document of `hist` or `why`.
 #[derive(Serialize)]
 struct PageDocument<'a> {
     version: &'static str,
@@ -61,8 +70,11 @@ struct PageDocument<'a> {
     /// The waiting time of each component, per interval.
     components: Vec<ComponentDocument>,
     class_names: Vec<&'static str>,
-    #[serde(flatten)]
-    waits: listed_waits::WaitsDocument<'a>,
+    names: Vec<String>,
+    /// The longest waits, and the longest of each group.
+    waits: Vec<WaitRow>,
+    waits_left_out: u64,
+    time_lines: Vec<TimeLine>,
     coverage: Vec<String>,
     sources: &'a [HtmlSource],
 }
@@ -92,18 +104,18 @@ impl HtmlSource {
 
 impl HtmlReport {
     /// Adds a wait. `unix_offset_ns`: from its clock to 1970-01-01 UTC.
-    pub fn add(&mut self, breakdown: &Breakdown, unix_offset_ns: i64, names: &dyn Names) {
-        let ended_unix_ns = breakdown.ended_wait.wait.at_ns.saturating_add_signed(unix_offset_ns);
+    pub fn add(&mut self, breakdown: &Breakdown, unix_offset_ns: i64) {
+        let ended_unix_ns = timestamps::unix_ns(breakdown.ended_wait.wait.at_ns, unix_offset_ns);
         self.over_time.add(breakdown, ended_unix_ns);
-        self.listed.add(breakdown, ended_unix_ns, names);
+        self.listed.add(breakdown, ended_unix_ns);
     }
 
-    /// Forgets all waits: those of a warm-up.
+    /// Forgets all waits so far: the warm-up has ended.
     pub fn start_window(&mut self) {
         *self = Self::default();
     }
 
-    /// Writes the page of the waits that were added: `summary` and `report` are those of the same window.
+    /// Writes the page of the waits that were added. `summary` and `report` are of the same window; `names` has the cgroups.
     ///
     /// # Errors
     /// If `out` cannot be written.
@@ -112,12 +124,20 @@ impl HtmlReport {
         mut summary: Summary,
         report: &Report,
         sources: &[HtmlSource],
+        names: &dyn Names,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let (mut hist, mut causes, mut below) = (Vec::new(), Vec::new(), Vec::new());
         JsonReports { view: ReportView::Chart }.report(report, &mut hist)?;
-        // Of a group, the longest wait has a time line besides those that are among the longest of all.
-        summary.groups.iter_mut().for_each(|group| group.worst.truncate(1));
+        let (listed, exemplars) = self.with_exemplars(&mut summary, report);
+        let rows: HashMap<&WaitKey, usize> = listed.keys().enumerate().map(|(row, key)| (key, row)).collect();
+        let mut table = NameTable::default();
+        let mut time_lines = Vec::new();
+        for Exemplar { breakdown, .. } in &exemplars {
+            let row = rows.get(&listed_waits::key(breakdown));
+            time_lines.extend(row.map(|row| TimeLine::new(*row, breakdown, names, &mut table)));
+        }
+        let waits = listed.rows(report.start_unix_ns, names, &mut table);
         why::render::json(&summary, report, &mut causes)?;
         let style = Style { unicode: true, ..Style::default() };
         coverage::write(report, &style, &mut below)?;
@@ -129,7 +149,10 @@ impl HtmlReport {
             cells: self.over_time.cells(start_unix_ns),
             components: self.over_time.components(start_unix_ns),
             class_names: Class::ALL.map(Class::name).to_vec(),
-            waits: self.listed.document(start_unix_ns),
+            waits,
+            waits_left_out: listed.left_out(),
+            time_lines,
+            names: table.into_names(),
             coverage: String::from_utf8_lossy(&below).lines().map(|line| line.trim().to_owned()).collect(),
             sources,
         };
@@ -146,5 +169,26 @@ impl HtmlReport {
             rest = after;
         }
         out.write_all(rest.as_bytes())
+    }
+
+    /// The waits that the page lists, and the ones with time lines, taken out of `summary`: the longest of all, and the
+    /// longest of each group.
+    fn with_exemplars(&self, summary: &mut Summary, report: &Report) -> (ListedWaits, Vec<Exemplar>) {
+        let mut exemplars = std::mem::take(&mut summary.worst);
+        for group in &mut summary.groups {
+            let longest = std::mem::take(&mut group.worst).into_iter().next();
+            let is_new = |one: &Exemplar| {
+                exemplars.iter().all(|other| listed_waits::key(&other.breakdown) != listed_waits::key(&one.breakdown))
+            };
+            if let Some(longest) = longest.filter(is_new) {
+                exemplars.push(longest);
+            }
+        }
+        let mut listed = self.listed.clone();
+        for Exemplar { breakdown, .. } in &exemplars {
+            let at_ns = breakdown.ended_wait.wait.at_ns;
+            listed.include(breakdown, timestamps::unix_ns(at_ns, report.unix_offset_ns));
+        }
+        (listed, exemplars)
     }
 }

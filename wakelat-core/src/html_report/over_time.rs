@@ -1,4 +1,4 @@
-//! Waits by time: how many of which latency, and how long for which component.
+//! Waits by time: their number by latency, and their time by component.
 
 use std::collections::BTreeMap;
 

@@ -48,7 +48,7 @@
 
   const button = (text, pressed, press) =>
     element("button", { type: "button", "aria-pressed": pressed, on: { click: press } }, text);
-  // Buttons of which one is pressed. `changed` gets the index.
+  // Buttons; exactly one is pressed. `changed` gets its index.
   const choice = (labels, changed) => {
     const buttons = labels.map((label, index) =>
       button(label, index === 0, () => {
@@ -205,7 +205,7 @@
     }
   };
 
-  // Set by the list of waits: shows those of a cell of the heat map, and those with a word.
+  // Set by the list of waits: they show the waits of a cell of the heat map, and the waits with a word.
   let [selectWaits, searchWaits] = [() => {}, () => {}];
   const overTime = () => {
     const place = section("over-time");
@@ -327,16 +327,17 @@
   // What happened during one wait: a bar for each of its parts.
   const timeline = (wait) => {
     const [left, row, top] = [230, 20, 4];
-    const height = top + row * wait.shares.length + 22;
+    const drawn = wait.shares.filter((part) => part.spans.length > 0);
+    const height = top + row * drawn.length + 22;
     const x = (ns) => left + ((WIDTH - left - 16) * ns) / wait.latency_ns;
     return svg(height, `Time line of a wait of ${time(wait.latency_ns)}`, (add) => {
-      wait.shares.forEach((part, index) => {
+      drawn.forEach((part, index) => {
         const y = top + row * index;
-        const name = part.kind && part.kind !== "none" ? actor(part) : componentTitle(part.component);
+        const name = part.culprit ?? part.component;
         add("text", { x: 0, y: y + 13 }, name.length > 34 ? `${name.slice(0, 33)}…` : name);
-        for (const span of part.spans ?? []) {
-          add("rect", { x: x(span.from_ns), y: y + 2, width: Math.max(1, x(span.to_ns) - x(span.from_ns)), height: row - 5, fill: color(index) },
-            title(`${componentTitle(part.component)}, ${name}: ${time(part.ns)}`));
+        for (const [from, to] of part.spans) {
+          add("rect", { x: x(from), y: y + 2, width: Math.max(1, x(to) - x(from)), height: row - 5, fill: color(index) },
+            title(`${part.component}, ${name}: ${time(part.ns)}`));
         }
       });
       for (const part of [0, 0.25, 0.5, 0.75, 1]) {
@@ -348,11 +349,11 @@
   const waits = () => {
     const place = section("waits");
     const name = (index) => (index === null ? null : page.names[index]);
-    const worst = [...why.worst, ...why.groups.flatMap((group) => group.worst)];
-    const exemplar = new Map(worst.map((wait) => [`${wait.at_ns}/${wait.tid}`, wait]));
-    const rows = page.waits.map(([offset_ns, latency_ns, of, tid, comm, cgroup, cpu, component, culprit, at_ns]) => ({
+    const shares = ([component, culprit, ns, spans]) => ({ component: name(component), culprit: name(culprit), ns, spans });
+    const timeLines = new Map(page.time_lines.map((line) => [line.row, line.shares.map(shares)]));
+    const rows = page.waits.map(([offset_ns, latency_ns, of, tid, comm, cgroup, cpu, component, culprit], row) => ({
       offset_ns, latency_ns, class: page.class_names[of], tid, comm: name(comm), cgroup: name(cgroup), cpu,
-      component: name(component), culprit: name(culprit), exemplar: exemplar.get(`${at_ns}/${tid}`),
+      component: name(component), culprit: name(culprit), shares: timeLines.get(row),
     }));
     const columns = [
       { name: "ended", text: true, value: (row) => row.offset_ns, show: (row) => clock(row.offset_ns) },
@@ -364,20 +365,20 @@
       { name: "mostly", text: true, value: (row) => [row.component, row.culprit].filter(Boolean).join(": ") },
     ];
     const decorate = (line, row, width) => {
-      if (!row.exemplar) return [line];
+      if (!row.shares) return [line];
       const detail = element("tr", { hidden: "" }, element("td", { colspan: width, class: "text" }));
       const toggle = button("time line", false, () => {
         const opens = detail.hidden;
         detail.hidden = !opens;
         toggle.setAttribute("aria-pressed", opens);
-        if (opens) detail.firstChild.replaceChildren(timeline(row.exemplar), parts(row.exemplar));
+        if (opens) detail.firstChild.replaceChildren(timeline(row), parts(row));
       });
       line.lastChild.append(" ", toggle);
       return [line, detail];
     };
     const parts = (wait) => table(`Parts of the wait of ${wait.comm}/${wait.tid}`, [
-      { name: "part", text: true, value: (row) => componentTitle(row.component) },
-      { name: "task, interrupt or cgroup", text: true, value: (row) => (row.kind && row.kind !== "none" ? actor(row) : "–") },
+      { name: "part", text: true, value: (row) => row.component },
+      { name: "task, interrupt or cgroup", text: true, value: (row) => row.culprit ?? "–" },
       { name: "time", value: (row) => row.ns, show: (row) => `${count(row.ns)} ns` },
       { name: "share", value: (row) => row.ns, show: (row) => share(row.ns, wait.latency_ns) },
     ], wait.shares, { sort: 2 }).whole;
@@ -399,7 +400,7 @@
       accept();
       place.scrollIntoView();
     };
-    const left = page.waits_left_out > 0 ? note(`The ${count(rows.length)} longest waits; ${count(page.waits_left_out)} shorter ones are only in the figures above.`) : null;
+    const left = page.waits_left_out > 0 ? note(`The longest waits, and the longest of each group; ${count(page.waits_left_out)} others are only in the figures above.`) : null;
     place.append(...[left].filter(Boolean), element("div", { class: "controls" }, searched, selected), made.whole);
   };
 

@@ -15,14 +15,14 @@ fn page_of(events: &[Event]) -> (String, Value) {
     let mut groups = Groups::new(Vec::new(), false, 10);
     for event in events {
         if let Some(breakdown) = timeline.push(event) {
-            page.add(breakdown, 0, &testing::TestNames);
+            page.add(breakdown, 0);
             groups.record(&breakdown.ended_wait.wait);
         }
     }
     let summary = testing::summary(events, LatencyFrom::default(), &[Key::Cgroup, Key::Comm]);
     let report = Report { groups: groups.report(&testing::TestNames, None), ..testing::report(&summary) };
     let mut html = Vec::new();
-    page.write(summary, &report, &[], &mut html).unwrap();
+    page.write(summary, &report, &[], &testing::TestNames, &mut html).unwrap();
     let html = String::from_utf8(html).unwrap();
     let (_, rest) = html.split_once("id=\"data\">").unwrap();
     let data = serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
@@ -105,11 +105,32 @@ fn of_many_waits_the_longest_are_listed() {
     for latency_ns in 1..=6_000 {
         let mut breakdown = breakdowns[0].clone();
         breakdown.latency_ns = latency_ns;
-        longest.add(&breakdown, 0, &testing::TestNames);
+        longest.add(&breakdown, 0);
     }
-    let document = serde_json::to_value(longest.document(0)).unwrap();
-    let latencies: Vec<u64> =
-        document["waits"].as_array().unwrap().iter().map(|row| row[1].as_u64().unwrap()).collect();
+    let mut latencies: Vec<u64> = longest.keys().map(|(latency_ns, ..)| *latency_ns).collect();
     assert_eq!((latencies.len(), latencies[0], latencies[4_999]), (5_000, 6_000, 1_001));
-    assert_eq!(document["waits_left_out"], 1_000);
+    assert_eq!(longest.left_out(), 1_000);
+    // The longest wait of its group, although it is short.
+    let mut short = breakdowns[0].clone();
+    short.latency_ns = 5;
+    (0..2).for_each(|_| longest.include(&short, 0));
+    latencies = longest.keys().map(|(latency_ns, ..)| *latency_ns).collect();
+    assert_eq!((latencies.len(), latencies[5_000], longest.left_out()), (5_001, 5, 999));
+}
+
+#[test]
+fn a_time_line_has_all_of_a_wait_in_few_pieces() {
+    let mut stream = EventStream::default();
+    let (one, other) = (crate::timeline::testing::task(1, "one"), crate::timeline::testing::task(2, "other"));
+    let slice_ns = 1_000;
+    for slice in 0..20_000 {
+        stream.switch(0, 1_000_000 + slice * slice_ns, if slice % 2 == 0 { one } else { other });
+    }
+    stream.end_wait(0, (1_500_000, 1_000_000 + 20_000 * slice_ns), crate::timeline::testing::task(3, "waiter"));
+    let (html, data) = page_of(&stream.events);
+    let lines = data["page"]["time_lines"].as_array().unwrap();
+    let shares = lines[0]["shares"].as_array().unwrap();
+    assert_eq!((lines.len(), shares.iter().map(|share| share[2].as_u64().unwrap()).sum::<u64>()), (1, 19_500_000));
+    assert!(shares.iter().all(|share| share[3].as_array().unwrap().len() == 1), "{shares:?}");
+    assert!(html.len() < 60_000, "{}", html.len());
 }

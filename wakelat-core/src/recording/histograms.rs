@@ -37,7 +37,7 @@ const WITH_TASK: u64 = 1;
 #[serde(into = "Vec<u64>", try_from = "Vec<u64>")]
 pub struct IntervalHistograms(Vec<GroupHistogram>);
 
-/// The waits of a group in an interval, of which there is at least one.
+/// The waits of a group in an interval, at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupHistogram {
     /// The number of the group.

@@ -10,7 +10,7 @@
 //! early or is damaged, the reader returns the frames of all whole segments before that place, and the last reading as
 //! [`Frame::End`], with [`Coverage::missing_ends`](crate::report::Coverage::missing_ends): the figures and their coverage
 //! belong together, and cover the time until that reading. Frames of a segment are therefore returned only when all of it
-//! has been read. Each segment has the names that its events or waits need; histograms need those of all segments before.
+//! has been read. Each segment has the names that its events or waits need; histograms need the names of all segments before.
 
 pub mod block;
 mod encode;

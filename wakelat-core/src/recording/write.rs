@@ -77,7 +77,7 @@ impl Recorder {
     /// Writes the header. Must come first.
     ///
     /// # Errors
-    /// Errors of `out`, as those of all methods.
+    /// Errors of `out`, as for all methods.
     pub fn begin(&mut self, header: Header, out: &mut dyn FrameSink) -> io::Result<()> {
         out.frame(&Frame::Header(Box::new(header)))?;
         out.end_segment()

@@ -59,7 +59,7 @@ pub struct FamilyMetric<'a> {
 pub enum MetricValue<'a> {
     /// Of a counter or a gauge.
     Number(MetricNumber),
-    /// Of a histogram: the waits, and one that stands for them.
+    /// Of a histogram: the waits, and one as an example.
     Histogram(&'a GroupTotal, Option<WaitExemplar>),
     /// Of a summary.
     Summary {

@@ -25,7 +25,7 @@ use crate::{
     hash::HashSet,
     report::LatencyFrom,
     timeline::{
-        Timeline,
+        Breakdown, Timeline,
         attribute::EventCounts,
         component::Actor,
         event::{Event, EventKind},
@@ -155,6 +155,11 @@ impl SummaryBuilder {
     /// Adds an event. `known` has the tasks seen so far, including those of the event. If the event ends a wait that is
     /// one of the longest so far, of all waits or of its group, returns the stacks of that wait.
     pub fn push(&mut self, event: &Event, known: &NameCache) -> Option<WaitStacks> {
+        self.push_and(event, known, |_| ())
+    }
+
+    /// As [`Self::push`], and passes the wait that the event ends to `visit`.
+    pub fn push_and(&mut self, event: &Event, known: &NameCache, visit: impl FnOnce(&Breakdown)) -> Option<WaitStacks> {
         let mut longest = None;
         let stacks = match &event.kind {
             EventKind::Switch(switch) => self.stacks.switch(switch),
@@ -172,6 +177,7 @@ impl SummaryBuilder {
             if let Some(folded) = &mut self.folded {
                 folded.add(breakdown, &stacks);
             }
+            visit(breakdown);
         }
         match &event.kind {
             EventKind::Switch(switch) => {

@@ -11,7 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   wakelat diff base-*.wakelat -- new-*.wakelat       did the waits get longer? exit 3 if so
   wakelat diff a.wakelat -- b.wakelat                one run each: what differs, without a verdict
-  wakelat diff --by comm --margin p99=10% base-* -- new-*   by name, with 10 % for p99 alone
+  wakelat diff --by comm --margin p99=10% base-* -- new-*   by name, with 10 % only for p99
   wakelat diff --limit 'p99<2ms' base-* -- new-*     whether the new arm keeps a limit
   wakelat diff base.json -- new.json                 reports of `hist --json`, an interval each
   wakelat diff --markdown base-* -- new-*            for a comment on a pull request";

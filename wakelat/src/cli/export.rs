@@ -68,8 +68,8 @@ pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
     })
 }
 
-/// Changes the common flags to those of a command that writes a recording in another format: all waits, a required input
-/// and output, and no flags of a measurement or of other formats.
+/// Changes the common flags for a command that writes a recording in another format: all waits, a required input and
+/// output, and no flags of a measurement or of other formats.
 pub(super) fn of_a_recording(command: clap::Command) -> clap::Command {
     let command = with_input(super::why::with_all_waits(command))
         .mut_arg("input", |arg| {

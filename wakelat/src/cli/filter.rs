@@ -159,7 +159,7 @@ impl FilterFlags {
     /// If a flag cannot match anything.
     pub(super) fn recorded_config(&self) -> Result<FilterConfig, ConfigError> {
         let mut config = FilterConfig::new(true);
-        // A recording has no other waits than those of the tree.
+        // A recording has only the waits of the tree.
         let pids = if self.tree { &[][..] } else { &self.tasks.pid };
         config.set_recorded(pids, &self.tasks.tid, &self.tasks.cpus)?;
         config.set_comms(&self.tasks.comm)?;

@@ -16,7 +16,7 @@ use wakelat_core::{
     recording::{CollectedEvents, Header},
     render::{self, Style},
     report::Report,
-    timeline::{Timeline, event::Event},
+    timeline::{Breakdown, event::Event},
     why,
 };
 
@@ -26,7 +26,7 @@ use wakelat_core::{
 /// If the recording cannot be read or does not have what `config` requests, or if the output cannot be written or its
 /// reader closes it before the end.
 pub fn html_report(config: &Config) -> Result<StopReason> {
-    // The groups are those of the causes; the distributions are those of all waits.
+    // Causes are grouped; the distributions are of all waits.
     let by = config.by.clone();
     let (source, config) = Source::open(&Config { by: Vec::new(), ..config.clone() })?;
     let stderr_style = (!config.output.quiet).then(|| style(&config.output).0);
@@ -40,7 +40,6 @@ pub fn html_report(config: &Config) -> Result<StopReason> {
 /// Writes the page at the end of the window.
 pub struct HtmlReportView {
     sources: Vec<HtmlSource>,
-    timeline: Timeline,
     builder: why::SummaryBuilder,
     names: why::NameCache,
     page: HtmlReport,
@@ -48,8 +47,8 @@ pub struct HtmlReportView {
 }
 
 impl HtmlReportView {
-    /// The page of waits as `config` selects them, in the groups of `by`, or by cgroup and name without keys. `headers` are
-    /// those of the recordings, or of the measurement.
+    /// The page of waits as `config` selects them, in the groups of `by`, or by cgroup and name without keys. `headers`: of
+    /// the recordings, or of the measurement.
     pub fn new(config: &Config, by: Vec<Key>, headers: &[&Header], stderr_style: Option<Style>) -> Self {
         let paths = config.input.as_ref().filter(|input| input.measured.is_none()).map(|input| &*input.paths);
         let file = |at: usize| paths.and_then(|paths| paths.get(at)).map(|path| open_input::name(path));
@@ -72,7 +71,6 @@ impl HtmlReportView {
         };
         Self {
             sources: headers.iter().enumerate().map(|(at, header)| HtmlSource::new(file(at), header)).collect(),
-            timeline: Timeline::new(config.from),
             builder: why::SummaryBuilder::new(options),
             names: why::NameCache::of(config.output.files.clone()),
             page: HtmlReport::default(),
@@ -88,11 +86,10 @@ impl View for HtmlReportView {
 
     fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
         self.names.learn(event, names);
-        if self.builder.push(event, &self.names).is_some() {
+        let page = &mut self.page;
+        let visit = |breakdown: &Breakdown| page.add(breakdown, unix_offset_ns);
+        if self.builder.push_and(event, &self.names, visit).is_some() {
             self.names.learn_namespace(event, names);
-        }
-        if let Some(breakdown) = self.timeline.push(event) {
-            self.page.add(breakdown, unix_offset_ns, &self.names);
         }
         Ok(())
     }
@@ -107,7 +104,7 @@ impl View for HtmlReportView {
         let summary = self.builder.summary(report.duration_ns, &self.names);
         let mut of_groups = report.clone();
         of_groups.coverage.groups_merged = summary.groups_merged;
-        self.page.write(summary, &of_groups, &self.sources, out)?;
+        self.page.write(summary, &of_groups, &self.sources, &self.names, out)?;
         self.stderr_style.as_ref().map_or(Ok(()), |style| render::coverage::write(report, style, &mut io::stderr()))
     }
 }

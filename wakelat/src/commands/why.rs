@@ -87,7 +87,7 @@ struct Page {
 }
 
 impl Page {
-    /// Creates the file at `path`. `headers` are those of the recordings, if the waits are not measured now.
+    /// Creates the file at `path`. `headers`: of the recordings, if the waits are not measured now.
     fn create(path: &Path, config: &Config, why: &WhyConfig, headers: &[&Header]) -> Result<Self> {
         let measured = record_view::header(config, &RecordConfig::of_events(why.collect, BTreeMap::new()));
         let headers = if headers.is_empty() { &[&measured][..] } else { headers };

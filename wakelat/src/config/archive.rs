@@ -49,8 +49,8 @@ pub fn members(path: &Path) -> io::Result<Option<Vec<Member>>> {
     Ok(Some(members))
 }
 
-/// The paths of what to read: that of an archive becomes those of its members. A path that cannot be opened stays: opening
-/// it as a recording says why.
+/// The paths of what to read: an archive is replaced by its members. A path that cannot be opened stays: opening it as a
+/// recording says why.
 ///
 /// # Errors
 /// If an archive is damaged.

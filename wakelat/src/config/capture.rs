@@ -88,7 +88,7 @@ impl Serialize for CaptureRule {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, try_from = "CaptureTable")]
 pub struct CaptureSettings {
-    /// The conditions, of which there is at least one.
+    /// The conditions, at least one.
     pub conditions: Vec<CaptureRule>,
     /// The directory of the files.
     pub dir: PathBuf,
@@ -162,7 +162,7 @@ impl TryFrom<CaptureTable> for CaptureSettings {
 pub struct CaptureProcessConfig {
     /// When it makes recordings, and where it keeps them.
     pub settings: CaptureSettings,
-    /// Arguments of `wakelat record`: the same resources as those of the service.
+    /// Arguments of `wakelat record`: the same resources as for the service.
     pub record_arguments: Vec<OsString>,
     /// Whether it keeps all privileges.
     pub keep_privileges: bool,

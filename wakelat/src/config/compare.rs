@@ -139,7 +139,7 @@ fn ratio(name: &str) -> Option<ComparedMetric> {
     is_known.then(|| ComparedMetric::Percentile(Percentile::per_mille(per_mille.round() as u16)))
 }
 
-/// The criteria of these margins and limits: without margins, limits alone decide.
+/// The criteria of these margins and limits: without margins, only limits decide.
 pub(crate) fn criteria(margins: &[Margin], limits: &[Limit]) -> Criteria {
     let default = Criteria::default();
     let general = margins.iter().rev().find(|margin| margin.metric.is_none()).map(|margin| margin.share);

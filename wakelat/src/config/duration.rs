@@ -59,7 +59,7 @@ pub fn microseconds_as_ns(text: &str) -> Result<u64, String> {
     positive(text, ns)
 }
 
-/// A span as people type it, in the largest unit of which it is a whole number. The parsers here accept it.
+/// A span as people type it, in the largest unit that divides it. The parsers here accept it.
 pub fn text(ns: u64) -> String {
     let units =
         [(3_600_000_000_000, "h"), (60_000_000_000, "m"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];

@@ -83,7 +83,7 @@ impl FilterConfig {
     /// which does not exist yet.
     ///
     /// # Errors
-    /// If it is not clear of which process, or the processes cannot be told apart.
+    /// If the first process is missing or ambiguous, or process IDs differ from the kernel's.
     pub(crate) fn set_tree(&mut self, is_of_command: bool, machine: &Machine) -> Result<(), ConfigError> {
         match (is_of_command, self.tgids.is_empty()) {
             (true, true) | (false, false) => {}

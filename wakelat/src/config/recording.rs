@@ -108,7 +108,7 @@ impl Config {
         self.input.as_ref().is_some_and(|input| input.paths.len() > 1)
     }
 
-    /// The keys of groups were given, and are not those of the command: a recording must have them.
+    /// The keys of groups were given: a recording must have them.
     pub(crate) fn require_recorded_keys(&mut self) {
         self.input.iter_mut().for_each(|input| input.has_given_keys = true);
     }
@@ -241,7 +241,7 @@ impl Config {
         machine: &Machine,
     ) -> Result<Kept, ConfigError> {
         if self.max_overhead_ppm.is_some() {
-            let why = "cannot be used with `--keep hist`, whose histograms are those of all tasks, not of a sample; leave \
+            let why = "cannot be used with `--keep hist`, whose histograms cover all tasks, not a sample; leave \
                        it out";
             return Err(ConfigError::usage("--max-overhead", why));
         }

@@ -71,7 +71,7 @@ pub struct ServeConfig {
     pub file: Option<ServeFile>,
     /// Where totals are exported to, if anywhere.
     pub otlp: Option<OtlpConfig>,
-    /// Arguments of `wakelat record` for captures: the same resources as those of the measurement.
+    /// Arguments of `wakelat record` for captures: the same resources as for the measurement.
     pub record_arguments: Vec<OsString>,
     /// Whether only to check and show the settings.
     pub check: bool,

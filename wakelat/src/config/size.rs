@@ -15,7 +15,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A size as people type it, in the largest unit of which it is a whole number. [`parse`] accepts it.
+/// A size as people type it, in the largest unit that divides it. [`parse`] accepts it.
 pub fn text(bytes: u64) -> String {
     let units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
     let (unit, name) = units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit)).unwrap_or((1, ""));

@@ -4,7 +4,7 @@ use super::super::comparison::MetricComparison;
 use crate::render::Style;
 
 /// The most and the fewest columns of the drawing: odd, so that it has a middle.
-const WIDTHS: [usize; 2] = [33, 11];
+pub const WIDTHS: [usize; 2] = [33, 11];
 
 /// Ratios beyond this are at the edge.
 const LARGEST: f64 = 8.0;

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use super::super::latencies::LatencyCounts;
 use crate::render::{Style, units};
 
-/// The columns of a bar.
+/// The most columns of a bar, and the columns before it.
 const WIDTH: usize = 40;
+const BEFORE: usize = 12;
 
 /// The share of waits of an arm by power of two.
 fn shares(latencies: &LatencyCounts) -> BTreeMap<u32, f64> {
@@ -25,8 +26,9 @@ pub fn rows(arms: &[LatencyCounts; 2], style: &Style) -> Vec<(String, String)> {
     let (Some(first), Some(last)) = (octaves().min(), octaves().max()) else { return Vec::new() };
     let of = |shares: &BTreeMap<u32, f64>, octave| shares.get(&octave).copied().unwrap_or(0.0);
     let largest = base.values().chain(new.values()).copied().fold(0.0, f64::max);
+    let width = style.columns().saturating_sub(BEFORE).min(WIDTH);
     let columns = |share: f64| {
-        let columns = (share / largest * WIDTH as f64).round() as usize;
+        let columns = (share / largest * width as f64).round() as usize;
         // A bar that is not empty is seen.
         if share > 0.0 { columns.max(1) } else { 0 }
     };

@@ -56,6 +56,26 @@ fn a_planted_change_is_worse_with_its_cause_first() {
 }
 
 #[test]
+fn no_number_is_cut_in_a_narrow_terminal() {
+    let comparison = compared(1.2, 6, &Criteria::default());
+    let at = |width| text(&comparison, &Style { unicode: true, width, ..Style::default() });
+    let numbers = |text: &str| {
+        let is_number = |word: &&str| word.chars().any(|character| character.is_ascii_digit());
+        // The axis and the bars are drawings: a narrow terminal has smaller ones, or none.
+        let rows = text.lines().map(|line| line.trim_end_matches([' ', '.', '1'].as_slice()));
+        let mut words: Vec<String> =
+            rows.flat_map(str::split_whitespace).filter(is_number).map(str::to_owned).collect();
+        words.sort();
+        words
+    };
+    let (narrow, wide) = (at(40), at(60));
+    assert_eq!(numbers(&narrow), numbers(&wide), "{narrow}");
+    for (width, text) in [(40, &narrow), (60, &wide)] {
+        assert!(!text.contains('…') && text.lines().all(|line| line.chars().count() <= width), "{text}");
+    }
+}
+
+#[test]
 fn equal_arms_are_not_worse() {
     let comparison = compared(1.0, 6, &Criteria::default());
     assert_eq!(comparison.verdict, ArmVerdict::NotWorse);

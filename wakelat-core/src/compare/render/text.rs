@@ -2,7 +2,7 @@
 
 use super::{
     super::comparison::{ArmComparison, GroupComparison},
-    interval::RatioAxis,
+    interval::{self, RatioAxis},
     labels, overlay,
 };
 use crate::render::{
@@ -60,10 +60,12 @@ fn draw_group(group: &GroupComparison, style: &Style, out: &mut String) {
     let dot = style.pick(" · ", " - ");
     let [base, new] = group.waits.map(units::thousands);
     let name = clean(&group.name.to_string(), style);
-    let head = TextLine::of(TextStyle::Title, name)
-        .and(TextStyle::Plain, format!("{dot}{base} and {new} waits{dot}"))
-        .and(TextStyle::Strong, group.verdict.name());
-    head.finish(style, out);
+    let pieces = [
+        TextLine::of(TextStyle::Title, name),
+        TextLine::of(TextStyle::Plain, format!("{base} and {new} waits")),
+        TextLine::of(TextStyle::Strong, group.verdict.name()),
+    ];
+    text_line::flow(TextLine::new(), pieces.into(), dot, style, out);
     let axis = RatioAxis::of(&group.metrics, style.columns().saturating_sub(BEFORE_DRAWING));
     let percent = (1.0 - group.level) * 100.0;
     let interval = format!("{} % interval", format!("{percent:.2}").trim_end_matches('0').trim_end_matches('.'));
@@ -101,15 +103,15 @@ fn draw_group(group: &GroupComparison, style: &Style, out: &mut String) {
 
 fn row(cells: [&str; 5], drawing: &str, ink: TextStyle, style: &Style, out: &mut String) {
     let [name, base, new, ratio, interval] = cells;
-    let line = format!(
-        "  {} {} {} {}  {} ",
-        left(name, 6, style),
-        right(base, 10),
-        right(new, 10),
-        right(ratio, 5),
-        left(interval, 17, style)
-    );
-    TextLine::of(ink, line).and(TextStyle::Bar, drawing).finish(style, out);
+    let line = format!("  {} {} {} {}", left(name, 6, style), right(base, 10), right(new, 10), right(ratio, 5));
+    if style.columns() < BEFORE_DRAWING {
+        // No number is cut: the interval has a line of its own.
+        TextLine::of(ink, line).finish(style, out);
+        return TextLine::of(ink, format!("    {interval}")).finish(style, out);
+    }
+    let line = TextLine::of(ink, format!("{line}  {} ", left(interval, 17, style)));
+    let has_room = style.columns() >= BEFORE_DRAWING + interval::WIDTHS[1];
+    line.and(TextStyle::Bar, if has_room { drawing } else { "" }).finish(style, out);
 }
 
 fn draw_causes(group: &GroupComparison, style: &Style, out: &mut String) {
@@ -117,22 +119,24 @@ fn draw_causes(group: &GroupComparison, style: &Style, out: &mut String) {
         return;
     };
     let total: f64 = group.causes.iter().map(super::super::comparison::CauseChange::change).sum();
-    let head = format!("  causes: {} in total, of which", labels::rate_change(total, style.unicode));
-    TextLine::of(TextStyle::Dim, head).finish(style, out);
+    let head = format!("causes: {} in total", labels::rate_change(total, style.unicode));
+    text_line::paragraph(TextLine::of(TextStyle::Dim, "  "), TextStyle::Dim, &head, style, out);
     for cause in group.causes.iter().take(CAUSES).filter(|cause| cause.change().abs() >= largest * SMALLEST_CAUSE) {
         let [before, after] = cause.rates.map(|rate| labels::rate(rate, style.unicode));
         let change = right(&labels::rate_change(cause.change(), style.unicode), 14);
-        let line = TextLine::of(TextStyle::Strong, change)
-            .and(TextStyle::Plain, format!("  {}", clean(&cause.name, style)))
-            .and(TextStyle::Dim, format!("  ({before} {} {after})", style.pick("→", "->")));
-        line.finish(style, out);
+        let head = TextLine::of(TextStyle::Strong, format!("{change}  "));
+        let pieces = [
+            TextLine::of(TextStyle::Plain, clean(&cause.name, style)),
+            TextLine::of(TextStyle::Dim, format!("({before} {} {after})", style.pick("→", "->"))),
+        ];
+        text_line::flow(head, pieces.into(), "  ", style, out);
     }
 }
 
 fn draw_overlay(group: &GroupComparison, style: &Style, out: &mut String) {
     let [both, only_base] = [style.pick("█", "#"), style.pick("░", "-")];
-    let head = format!("  distribution: {both} both, {only_base} more in base, + more in new (share of waits)");
-    TextLine::of(TextStyle::Dim, head).finish(style, out);
+    let head = format!("distribution: {both} both, {only_base} more in base, + more in new (share of waits)");
+    text_line::paragraph(TextLine::of(TextStyle::Dim, "  "), TextStyle::Dim, &head, style, out);
     for (from, bar) in overlay::rows(&group.latencies, style) {
         TextLine::of(TextStyle::Dim, format!("  {}  ", right(&from, 8))).and(TextStyle::Bar, bar).finish(style, out);
     }

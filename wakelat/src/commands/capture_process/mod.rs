@@ -42,7 +42,7 @@ const FOR_RECORD: CapabilitySet =
 /// How often the length of a growing file is looked at.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// The name that those of the files begin with.
+/// What the names of the files begin with.
 const FILE: &str = "capture.wakelat";
 
 /// Makes recordings on request, until the service ends.

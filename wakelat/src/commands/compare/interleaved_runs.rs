@@ -25,7 +25,7 @@ const ARMS: [&str; 2] = ["base", "new"];
 /// How often a run is checked for its end and for a signal.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Records all runs, and returns the files of base and new: those of the whole runs before Ctrl-C.
+/// Records all runs, and returns the files of base and new; after Ctrl-C, of the runs that are whole.
 ///
 /// # Errors
 /// If the directory cannot be used, or a command fails.

@@ -52,7 +52,7 @@ impl View for PerfettoView {
         if let Some(style) = &self.stderr_style {
             status(format_args!("the trace has {} with components", counted(waits, "wait")));
             for (name, from, to) in self.writer.cpus() {
-                status(format_args!("CPUs {from} to {to} of the trace are those of {}", name.file));
+                status(format_args!("CPUs {from} to {to} of the trace are the CPUs of {}", name.file));
             }
             render::coverage::write(report, style, &mut io::stderr())?;
         }

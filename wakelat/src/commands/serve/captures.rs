@@ -54,7 +54,7 @@ struct CaptureLink {
 }
 
 impl Captures {
-    /// Starts the capture process, and waits until it accepts requests. Its privileges are those of this process now.
+    /// Starts the capture process, and waits until it accepts requests. It has the privileges that this process has now.
     ///
     /// # Errors
     /// If the directory cannot be created, or the process does not start.

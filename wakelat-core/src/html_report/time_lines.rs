@@ -1,0 +1,53 @@
+//! The time lines of single waits.
+
+use serde::Serialize;
+
+use super::name_table::NameTable;
+use crate::{aggregate::key::Names, render::Style, timeline::Breakdown, why::render::labels};
+
+/// Pieces of a share that are this part of the wait apart, or less, are drawn as one: nobody can see the gap.
+const VISIBLE: u64 = 1_000;
+
+/// Number of shares of a wait that are drawn, the longest; the others are only in its table.
+const DRAWN: usize = 20;
+
+/// The time line of a wait.
+#[derive(Serialize)]
+pub struct TimeLine {
+    /// The row of the wait.
+    row: usize,
+    shares: Vec<TimeLineShare>,
+}
+
+/// Numbers of the component and of the culprit, its time (ns), and begin and end of each of its pieces since the wait
+/// began (ns); no pieces if it is not drawn.
+type TimeLineShare = (usize, Option<usize>, u64, Vec<(u64, u64)>);
+
+impl TimeLine {
+    /// The time line of the wait in `row`.
+    pub fn new(row: usize, breakdown: &Breakdown, names: &dyn Names, table: &mut NameTable) -> Self {
+        let pieces = |index: usize| {
+            let mut pieces: Vec<(u64, u64)> = Vec::new();
+            for span in breakdown.spans.iter().filter(|span| span.share == index) {
+                let (from_ns, to_ns) = (span.from_ns - breakdown.from_ns, span.to_ns - breakdown.from_ns);
+                match pieces.last_mut() {
+                    Some((_, end_ns)) if from_ns - *end_ns <= breakdown.latency_ns / VISIBLE => *end_ns = to_ns,
+                    _ => pieces.push((from_ns, to_ns)),
+                }
+            }
+            pieces
+        };
+        let mut times: Vec<u64> = breakdown.shares.iter().map(|share| share.ns).collect();
+        times.sort_unstable_by(|a, b| b.cmp(a));
+        let least_ns = times.get(DRAWN).map_or(0, |ns| ns + 1);
+        let mut shares = Vec::new();
+        for (index, share) in breakdown.shares.iter().enumerate() {
+            let cgroups = labels::cgroup_of(&share.culprit.actor, names);
+            let culprit = labels::actor(&share.culprit.actor, &cgroups, &Style::default());
+            let culprit = (!culprit.is_empty()).then(|| table.number(culprit));
+            let component = table.number(labels::component(share.culprit.component).to_owned());
+            shares.push((component, culprit, share.ns, if share.ns >= least_ns { pieces(index) } else { Vec::new() }));
+        }
+        Self { row, shares }
+    }
+}
