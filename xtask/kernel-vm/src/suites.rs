@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use super::{boot_plan::BootPlan, qemu::TimeMode};
 
 /// What every kernel runs on two CPUs with every change: the verifier accepts every program, counts are
-/// exact across CPUs and with filters, and nothing freezes if both CPUs are busy.
-pub const SHORT: &[&str] = &[
-    "verifier",
-    "counts:across_cpus",
+/// exact across CPUs, and nothing freezes if both CPUs are busy.
+pub const EVERY_KERNEL: &[&str] =
+    &["verifier", "counts:across_cpus", "queue_clock:of_the_kernel", "queue_recording:recorded_thread", "busy"];
+
+/// What the oldest and the newest kernels run besides [`EVERY_KERNEL`] on two CPUs with every change: filters, groups,
+/// causes and the sandbox, which depend on a kernel only through what it offers.
+pub const SELECTED_KERNELS: &[&str] = &[
     "filters:_btf",
-    "queue_clock:of_the_kernel",
-    "queue_recording:recorded_thread",
     "groups:of_its_processes",
     "groups:counts_for_it",
     "groups:without_room",
@@ -22,7 +23,6 @@ pub const SHORT: &[&str] = &[
     "sandbox:while_it_measures",
     "sandbox:refused",
     "serve:the_kernel_has_counted",
-    "busy",
 ];
 
 /// What a kernel of another architecture runs with every change: what depends on the order of loads and stores, the
@@ -41,6 +41,10 @@ pub const TRIGGERS: &[&str] = &["verify"];
 
 /// Suites that need the tracers and a second CPU.
 pub const TRACERS: &[&str] = &["timerlat", "timerlat_threads", "timerlat_noise"];
+
+/// What a kernel whose neighbours run all deterministic suites runs of them with every change.
+pub const NEIGHBOUR_DETERMINISTIC: &[&str] =
+    &["context:kworker", "context:storm", "counts:_btf", "counts:_classic", "oracle", "stacks:of_its_waker", "why"];
 
 /// Suites that are exact if time is exact.
 const DETERMINISTIC: &[&str] = &[
@@ -76,7 +80,7 @@ const LARGE: &[&str] = &["large", "queue_clock:of_the_kernel_btf"];
 /// that are not in the guest (`peers`).
 pub fn of(plan: BootPlan) -> Vec<&'static str> {
     match plan {
-        BootPlan::Once(TimeMode::Smp) => [SHORT, TRIGGERS, TRACERS].concat(),
+        BootPlan::Once(TimeMode::Smp) => [EVERY_KERNEL, SELECTED_KERNELS, TRIGGERS, TRACERS].concat(),
         BootPlan::Once(TimeMode::Deterministic) => DETERMINISTIC.to_vec(),
         BootPlan::Once(TimeMode::Counted) => COUNTED.to_vec(),
         BootPlan::Once(TimeMode::Large) => LARGE.to_vec(),
@@ -145,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_init_takes_suites_separated_by_commas() {
-        assert_eq!(GuestTask::Suites(SHORT[..2].to_vec()).argument(), "tests=verifier,counts:across_cpus");
+        assert_eq!(GuestTask::Suites(EVERY_KERNEL[..2].to_vec()).argument(), "tests=verifier,counts:across_cpus");
         assert_eq!(GuestTask::AllSuites.argument(), "tests");
     }
 }

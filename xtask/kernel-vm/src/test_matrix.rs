@@ -18,15 +18,19 @@ pub struct Job {
     pub suites: Vec<&'static str>,
 }
 
-/// What a kernel runs with every change, besides the short suites on two CPUs, which every kernel runs.
+/// What a kernel runs with every change, besides the suites on two CPUs that every kernel runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
+    /// Filters, groups, causes and the sandbox on two CPUs.
+    Selected,
     /// The cross-check with hist triggers on two CPUs.
     Triggers,
     /// The tracers on two CPUs.
     Tracers,
     /// All suites of the deterministic mode.
     Deterministic,
+    /// Some suites of the deterministic mode.
+    SomeDeterministic,
     /// Planted causes between two CPUs.
     Counted,
     /// Whole reports, twice.
@@ -34,14 +38,14 @@ enum Part {
 }
 
 /// The oldest and the newest kernel, one in between, and the oldest ones with hist triggers and with
-/// tracers. A kernel that is not listed runs the short suites with every change, and all suites with
-/// `--full`.
+/// tracers. A kernel that is not listed runs what every kernel runs, and all suites with `--full`.
 const EVERYDAY: &[(&str, &[Part])] = &[
-    ("5.10-cloud", &[Part::Deterministic, Part::Counted]),
+    ("5.10-cloud", &[Part::Selected, Part::SomeDeterministic, Part::Counted]),
+    ("5.10-rt", &[Part::Selected]),
     ("6.1-cloud", &[Part::Triggers]),
-    ("6.1-rt", &[Part::Tracers]),
+    ("6.1-rt", &[Part::Selected, Part::Tracers]),
     ("6.12-rt", &[Part::Deterministic]),
-    ("7.2-cloud", &[Part::Counted]),
+    ("7.2-cloud", &[Part::Selected, Part::Counted]),
     ("7.2-rt", &[Part::Deterministic, Part::Repeated]),
 ];
 
@@ -58,13 +62,18 @@ pub fn everyday(spec: &KernelSpec) -> Vec<Job> {
         return vec![Job { plan: BootPlan::Once(TimeMode::Smp), suites: suites::OTHER_ARCHITECTURE.to_vec() }];
     }
     let parts = EVERYDAY.iter().find(|(kernel, _)| *kernel == name).map_or(&[][..], |(_, parts)| parts);
-    let mut smp = suites::SHORT.to_vec();
+    let mut smp = suites::EVERY_KERNEL.to_vec();
     let mut jobs = Vec::new();
     for part in parts {
         match part {
+            Part::Selected => smp.extend(suites::SELECTED_KERNELS),
             Part::Triggers => smp.extend(suites::TRIGGERS),
             Part::Tracers => smp.extend(suites::TRACERS),
             Part::Deterministic => jobs.push(whole(BootPlan::Once(TimeMode::Deterministic))),
+            Part::SomeDeterministic => jobs.push(Job {
+                plan: BootPlan::Once(TimeMode::Deterministic),
+                suites: suites::NEIGHBOUR_DETERMINISTIC.to_vec(),
+            }),
             Part::Counted => jobs.push(whole(BootPlan::Once(TimeMode::Counted))),
             Part::Repeated => jobs.push(whole(BootPlan::Twice)),
         }
@@ -112,8 +121,8 @@ mod tests {
             let jobs = everyday(spec);
             assert_eq!(jobs[0].plan, BootPlan::Once(TimeMode::Smp), "{spec}");
             assert_eq!(jobs[0].suites[0], "verifier", "{spec}");
-            let is_short = jobs[0].suites.starts_with(suites::SHORT);
-            assert_eq!(is_short, spec.architecture == Architecture::X86_64, "{spec}");
+            let has_all = jobs[0].suites.starts_with(suites::EVERY_KERNEL);
+            assert_eq!(has_all, spec.architecture == Architecture::X86_64, "{spec}");
         }
     }
 
