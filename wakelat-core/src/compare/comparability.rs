@@ -22,6 +22,8 @@ type Property = fn(&Conditions) -> Option<String>;
 
 /// More than this share of lost waits is reported, and this difference of the overhead.
 const MUCH_LOST: f64 = 0.001;
+/// With more than this share of lost waits, the others show little about all: waits are lost when there are most.
+const TOO_MUCH_LOST: f64 = 0.1;
 const MUCH_OVERHEAD: f64 = 0.01;
 
 /// What differs between the runs and may explain a change, in words.
@@ -64,6 +66,17 @@ pub fn check(base: &[ComparedRun], new: &[ComparedRun]) -> Result<Vec<String>, N
                 return Err(NotComparable(format!("{why}; {remedy}")));
             }
         }
+    }
+    let lost_too_much = |run: &&ComparedRun| {
+        let [lost, of] = run.conditions.lost;
+        lost as f64 > of as f64 * TOO_MUCH_LOST
+    };
+    if let Some(run) = all().find(lost_too_much) {
+        let [lost, of] = run.conditions.lost;
+        return Err(NotComparable(format!(
+            "{} has lost {lost} of {of} waits; record it again with a larger `--ring-size`, `--rt-priority` or a filter",
+            run.name
+        )));
     }
     Ok(differences(base, new))
 }

@@ -146,6 +146,7 @@ fn runs_that_were_measured_differently_are_refused() {
     };
     assert!(refused(&|run| run.conditions.from = "queued".to_owned()).contains("the same `--from`"));
     assert!(refused(&|run| run.conditions.is_sampled = true).contains("a sample of the tasks"));
+    assert!(refused(&|run| run.conditions.lost = [101, 1_000]).contains("has lost 101 of 1000 waits"));
     assert!(refused(&|run| run.conditions.threshold_ns = Some(1_000_000)).contains("1ms"));
     assert!(refused(&|run| run.groups.clear()).contains("no wait"));
     let other_class = |run: &mut ComparedRun| {
