@@ -107,7 +107,7 @@ impl ComparedRun {
         let terms = [Some(&report.coverage.wakeups), report.coverage.preemptions.as_ref()];
         for terms in terms.into_iter().flatten() {
             self.conditions.lost[0] += terms.lost();
-            self.conditions.lost[1] += terms.lost() + terms.measured;
+            self.conditions.lost[1] += terms.lost() + terms.measured + terms.filtered;
         }
         for group in &report.groups {
             let name = GroupName::new(group.class.name(), &group.key);

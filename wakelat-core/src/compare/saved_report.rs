@@ -103,7 +103,7 @@ fn add(run: &mut ComparedRun, report: &SavedReport, cost: &mut [f64; 2]) -> Resu
     let term = |name: &str| report.coverage.get(name).and_then(Value::as_u64).unwrap_or(0);
     let lost = term("task_table_full") + term("ring_buffer_full") + term("invalid") + term("missed_switch");
     conditions.lost[0] += lost;
-    conditions.lost[1] += lost + term("measured");
+    conditions.lost[1] += lost + term("measured") + term("filtered");
     if let Some(overhead) = &report.overhead {
         cost[0] += (overhead.tool_ns + overhead.programs_ns) as f64;
         cost[1] += report.duration_ns as f64 * f64::from(overhead.cpus);

@@ -109,8 +109,9 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     let output = OutputWriter::start(output, priority)?;
     // Events count from here on. A planned end of the window is exact even if wakelat is late, because the
     // programs know it.
-    let (cost, reader_waited_ns) = (overhead.cost(&collector)?, clock::run_delay_ns());
-    let begun = WindowReading { at_ns: monotonic_ns(), reader_waited_ns, cost, ..WindowReading::default() };
+    let at_ns = monotonic_ns();
+    let (cost, reader_waited_ns) = (overhead.cost(&collector, at_ns)?, clock::run_delay_ns());
+    let begun = WindowReading { at_ns, reader_waited_ns, cost, ..WindowReading::default() };
     let mut schedule = Schedule::new(&config.window, begun.at_ns);
     if let Some(end_at_ns) = schedule.end_at_ns() {
         collector.end_at(end_at_ns)?;
@@ -371,7 +372,7 @@ impl Run<'_> {
             requested_ns,
             totals: CounterTotals::default(),
             missed: collector.missed()?,
-            cost: self.overhead.cost(collector)?,
+            cost: self.overhead.cost(collector, at_ns)?,
             sampled_one_in: self.overhead.sampled_one_in(),
         })
     }

@@ -114,6 +114,8 @@ pub struct OverheadLimit {
     limit: f64,
     /// CPU time in the bucket: ns; negative if measuring cost more than the bucket held.
     tokens: f64,
+    /// Whether the bucket was full before what the time up to the last reading cost was debited.
+    was_full: bool,
     last: LimitReading,
     /// Time of the programs that has been debited: ns.
     debited_ns: f64,
@@ -154,6 +156,7 @@ impl OverheadLimit {
         let limit = Self {
             limit: f64::from(ppm) / 1e6 * f64::from(cpus),
             tokens: 0.0,
+            was_full: false,
             last: now,
             debited_ns: 0.0,
             measured: RunPrice::assumed(FIRST_PRICE_NS, MANY_RUNS),
@@ -224,7 +227,9 @@ impl OverheadLimit {
         // Includes a correction for runs that were debited at the price before they had been timed.
         let programs_ns = self.programs_ns(&now);
         let debit = programs_ns - std::mem::replace(&mut self.debited_ns, programs_ns);
-        self.tokens = (self.tokens + self.inflow() * length_ns as f64).min(self.capacity());
+        let filled = self.tokens + self.inflow() * length_ns as f64;
+        self.was_full = filled >= self.capacity();
+        self.tokens = filled.min(self.capacity());
         self.tokens = (self.tokens - debit - tool_ns as f64).min(self.capacity());
         let (measured, stopped) = (now.measured - last.measured, now.stopped - last.stopped);
         self.round.length_ns += length_ns;
@@ -305,6 +310,13 @@ impl OverheadLimit {
         if missing_ns <= SHORTEST_PAUSE_NS / 10.0 {
             return PauseEnd::Resume;
         }
+        if self.was_full {
+            // Waiting brings nothing: what each check costs would be missing for ever.
+            if self.tokens > self.reserve() + self.price_of_pause() {
+                return PauseEnd::Resume;
+            }
+            self.price_of_stop /= 2.0;
+        }
         // Waking up costs as much each time, so pauses that are ever as short could cost what flows in meanwhile.
         self.extension_ns = (2.0 * self.extension_ns).max(SHORTEST_PAUSE_NS);
         PauseEnd::Longer(missing_ns.max(self.extension_ns) as u64)
@@ -325,7 +337,8 @@ impl OverheadLimit {
         let shown = self.round.stopping_ns as f64;
         let detached = std::mem::take(&mut self.is_detached);
         let price = if detached { &mut self.price_of_detaching } else { &mut self.price_of_stop };
-        // Raised at once, lowered slowly.
+        // Raised fast and lowered slowly, but no more than doubled by one, which may have been unusual.
+        let shown = if *price > 0.0 { shown.min(2.0 * *price) } else { shown };
         *price = shown.max(0.5 * (*price + shown));
     }
 

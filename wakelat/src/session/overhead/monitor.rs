@@ -224,16 +224,16 @@ impl OverheadMonitor {
         Ok(Some(period))
     }
 
-    /// The cost so far.
+    /// The cost so far, and the pauses until `at_ns` (CLOCK_MONOTONIC).
     ///
     /// # Errors
     /// If procfs or the programs' counters cannot be read.
-    pub fn cost(&mut self, collector: &Collector) -> Result<OverheadCost> {
+    pub fn cost(&mut self, collector: &Collector, at_ns: u64) -> Result<OverheadCost> {
         let runs = collector.program_runs();
         Ok(OverheadCost {
             tool_ns: cpu_ns(),
             switches: self.measuring_time.switches(context_switches::count(&self.proc)?),
-            paused_ns: self.measuring_time.paused_ns(monotonic_ns()),
+            paused_ns: self.measuring_time.paused_ns(at_ns),
             programs_ns: self.program_time.update(&runs),
             timed_runs: runs.timed(),
         })

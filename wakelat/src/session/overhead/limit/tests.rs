@@ -223,6 +223,19 @@ fn checks_that_cost_a_third_of_the_limit_do_not_prolong_a_pause_without_end() {
     assert!(measured > stopped, "{measured} of {} runs: {limit:?}", measured + stopped);
 }
 
+#[test]
+fn a_full_bucket_ends_a_pause_whatever_checks_cost_and_however_expensive_the_last_stop_was() {
+    for price_of_stop in [0.0, 1e8] {
+        let mut machine = Machine::new(steady(4_000.0), 1);
+        machine.check_costs_ns = 300_000.0;
+        let mut limit = machine.run(5_000, 5 * SECOND_NS, 600_000.0);
+        limit.price_of_stop = price_of_stop;
+        limit.needed = limit.capacity();
+        machine.pause(&mut limit, Pause { length_ns: SECOND_NS, detach: false }, 600_000.0, 60 * SECOND_NS);
+        assert!(machine.now_ns < 20 * SECOND_NS, "{} ns: {limit:?}", machine.now_ns);
+    }
+}
+
 /// Loads of one machine. The cost of a run is drawn once per machine, and varies by a tenth from run to run.
 fn loads() -> impl Strategy<Value = Vec<Load>> {
     let steps = vec((100 * MS..5 * SECOND_NS, 1.0..6.1, 0..50 * MS), 1..12);
