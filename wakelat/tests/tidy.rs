@@ -200,7 +200,7 @@ fn data_flows_in_one_direction() {
         ),
         (
             "wakelat-core/src/html_report/",
-            &["aggregate", "files", "recording", "render", "report", "timeline", "wait", "why"],
+            &["aggregate", "compare", "files", "recording", "render", "report", "timeline", "wait", "why"],
         ),
         ("wakelat-core/src/folded_waits.rs", &["aggregate", "render", "timeline", "why"]),
         (

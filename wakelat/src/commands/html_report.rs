@@ -12,7 +12,10 @@ use crate::{
 };
 use wakelat_core::{
     aggregate::key::{Key, Names},
-    html_report::{HtmlReport, HtmlSource, TIME_LINES},
+    html_report::{
+        HtmlSource,
+        recording::{HtmlReport, TIME_LINES},
+    },
     recording::{CollectedEvents, Header},
     render::{self, Style},
     report::Report,

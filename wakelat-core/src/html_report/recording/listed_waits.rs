@@ -1,6 +1,6 @@
 //! The waits that the page lists one by one: the longest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use wakelat_common::Class;
 
@@ -74,8 +74,8 @@ impl ListedWaits {
 
     /// Lists a wait that was left out.
     pub fn include(&mut self, breakdown: &Breakdown, ended_unix_ns: u64) {
-        if !self.waits.contains_key(&key(breakdown)) {
-            self.waits.insert(key(breakdown), ListedWait::of(breakdown, ended_unix_ns));
+        if let Entry::Vacant(place) = self.waits.entry(key(breakdown)) {
+            place.insert(ListedWait::of(breakdown, ended_unix_ns));
             self.left_out = self.left_out.saturating_sub(1);
         }
     }
