@@ -41,16 +41,16 @@ pub(super) struct WhyFlags {
     #[command(flatten)]
     stacks: StacksFlags,
 
-    /// Also write the result as one HTML file, as `wakelat report` does
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-
     #[command(flatten)]
     recording: RecordingFlags,
     #[command(flatten)]
     grouping: GroupingFlags,
     #[command(flatten)]
     common: CommonFlags,
+
+    /// Also write the result as one HTML file, as `wakelat report` does
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    report: Option<PathBuf>,
 }
 
 /// Changes the common flags: waits of all classes are measured, from `sched_waking` on, and nothing is

@@ -22,7 +22,7 @@ use self::{
 };
 use super::{HtmlSource, page::HtmlPage};
 use crate::{
-    aggregate::key::Names,
+    aggregate::{Groups, key::Names},
     hash::HashMap,
     render::{ReportRenderer as _, ReportView, Style, coverage, json::JsonReports, timestamps},
     report::Report,
@@ -50,8 +50,11 @@ const PAGE: HtmlPage = HtmlPage {
 };
 
 /// What the page shows of each wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct HtmlReport {
+    merged: bool,
+    /// The waits by class, however the report groups them.
+    distributions: Groups,
     over_time: OverTime,
     listed: ListedWaits,
 }
@@ -86,24 +89,32 @@ struct ComponentDocument {
 }
 
 impl HtmlReport {
+    /// No waits yet. `merged` puts all classes into one.
+    pub fn new(merged: bool) -> Self {
+        let distributions = Groups::new(Vec::new(), merged, Class::ALL.len());
+        Self { merged, distributions, over_time: OverTime::default(), listed: ListedWaits::default() }
+    }
+
     /// Adds a wait. `unix_offset_ns`: from its clock to 1970-01-01 UTC.
     pub fn add(&mut self, breakdown: &Breakdown, unix_offset_ns: i64) {
         let ended_unix_ns = timestamps::unix_ns(breakdown.ended_wait.wait.at_ns, unix_offset_ns);
+        self.distributions.record(&breakdown.ended_wait.wait);
         self.over_time.add(breakdown, ended_unix_ns);
         self.listed.add(breakdown, ended_unix_ns);
     }
 
     /// Forgets all waits so far: the warm-up has ended.
     pub fn start_window(&mut self) {
-        *self = Self::default();
+        *self = Self::new(self.merged);
     }
 
-    /// Writes the page of the waits that were added. `summary` and `report` are of the same window; `names` has the cgroups.
+    /// Writes the page of the waits that were added. `summary` and `report`, whose groups do not matter, are of the same
+    /// window; `names` has the cgroups.
     ///
     /// # Errors
     /// If `out` cannot be written.
     pub fn write(
-        &self,
+        &mut self,
         mut summary: Summary,
         report: &Report,
         sources: &[HtmlSource],
@@ -111,6 +122,7 @@ impl HtmlReport {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let (mut hist, mut causes, mut below) = (Vec::new(), Vec::new(), Vec::new());
+        let report = &Report { groups: self.distributions.report(names, None), ..report.clone() };
         JsonReports { view: ReportView::Chart }.report(report, &mut hist)?;
         let (listed, exemplars) = self.with_exemplars(&mut summary, report);
         let rows: HashMap<&WaitKey, usize> = listed.keys().enumerate().map(|(row, key)| (key, row)).collect();
