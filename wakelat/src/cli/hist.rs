@@ -41,6 +41,10 @@ pub(super) struct HistFlags {
     /// cost of `why`
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     report: Option<PathBuf>,
+
+    /// Also write the chart as a picture (SVG)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    svg: Option<PathBuf>,
 }
 
 impl HistFlags {
@@ -49,25 +53,30 @@ impl HistFlags {
         given: impl Fn(&str) -> bool,
         machine: impl FnOnce() -> Result<Machine, CliError>,
     ) -> Result<(Config, HistConfig), CliError> {
+        if self.interval.is_some()
+            && let Some((flag, _)) =
+                [("--report", &self.report), ("--svg", &self.svg)].iter().find(|(_, file)| file.is_some())
+        {
+            let why = "the file shows the whole run; leave out the interval, or use `-d`";
+            return Err(ConfigError::usage(flag, why).into());
+        }
         if self.report.is_some() {
             self.require_events()?;
         }
         let (mut config, machine) = self.recording.config(&self.common, None, given, machine)?;
         config.set_intervals(self.interval, self.count)?;
         self.grouping.apply(&[], machine.as_ref(), &mut config)?;
-        if let Some(report) = &self.report {
-            config.output.check_beside("--report", report)?;
+        for (flag, file) in [("--report", &self.report), ("--svg", &self.svg)] {
+            file.as_deref().map_or(Ok(()), |file| config.output.check_beside(flag, file))?;
+        }
+        if self.report.is_some() {
             config.set_breakdown()?;
         }
-        Ok((config, HistConfig { report: self.report, collect: DEFAULT }))
+        Ok((config, HistConfig { report: self.report, svg: self.svg, collect: DEFAULT }))
     }
 
     /// Has every switch sent, for the causes of waits, which the page shows.
     fn require_events(&mut self) -> Result<(), ConfigError> {
-        if self.interval.is_some() {
-            let why = "the page shows the whole run; leave out the interval, or use `-d`";
-            return Err(ConfigError::usage("--report", why));
-        }
         if self.grouping.mode == ModeChoice::Aggregate {
             let why = "the page shows causes and single waits, and `aggregate` keeps neither; leave out `--mode`";
             return Err(ConfigError::usage("--report", why));

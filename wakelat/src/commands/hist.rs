@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Result;
 
-use super::{html_report::HtmlReportOutput, measurement::Source, terminal_style::style};
+use super::{beside_output::BesideOutput, html_report::HtmlReportOutput, measurement::Source, terminal_style::style};
 use crate::{
     collect::TimelineSettings,
     config::{Config, HistConfig},
@@ -18,6 +18,7 @@ use wakelat_core::{
     recording::CollectedEvents,
     render::{self, ReportRenderer},
     report::Report,
+    svg,
     timeline::event::Event,
 };
 
@@ -35,8 +36,10 @@ pub fn hist(config: &Config, hist: &HistConfig) -> Result<StopReason> {
     let collected = headers.iter().map(|header| header.collected).reduce(CollectedEvents::both).unwrap_or(hist.collect);
     let of_page = page.is_some().then(|| TimelineSettings::of(collected));
     let timeline = of_page.or_else(|| timeline_for_grouping(&config));
-    let mut view = HistView { reports, timeline, page };
+    let svg = hist.svg.as_deref().map(BesideOutput::open).transpose()?;
+    let mut view = HistView { reports, timeline, page, svg };
     let stop = source.show(&config, &mut view)?;
+    view.svg.map_or(Ok(()), BesideOutput::finish)?;
     view.page.map_or(Ok(()), HtmlReportOutput::finish)?;
     Ok(stop)
 }
@@ -51,6 +54,8 @@ struct HistView {
     timeline: Option<TimelineSettings>,
     /// The waits and their causes as HTML, if they are requested.
     page: Option<HtmlReportOutput>,
+    /// The chart as a picture, if it is requested.
+    svg: Option<BesideOutput>,
 }
 
 impl View for HistView {
@@ -72,6 +77,9 @@ impl View for HistView {
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         self.page.as_mut().map_or(Ok(()), |page| page.report(report))?;
+        if let Some(file) = &mut self.svg {
+            file.bytes = svg::distribution(report)?.into_bytes();
+        }
         self.reports.report(report, out)
     }
 }

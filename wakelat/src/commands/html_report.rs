@@ -8,11 +8,11 @@ use std::{
 
 use anyhow::{Result, bail};
 
-use super::{measurement::Source, record_view, terminal_style::style};
+use super::{beside_output::BesideOutput, measurement::Source, record_view, terminal_style::style};
 use crate::{
     collect::TimelineSettings,
     config::{Config, RecordConfig},
-    session::{StopReason, View, open_input, output::Output, replay},
+    session::{StopReason, View, open_input, replay},
 };
 use wakelat_core::{
     aggregate::key::{Key, Names},
@@ -47,8 +47,7 @@ pub fn html_report(config: &Config) -> Result<StopReason> {
 /// The page as a file beside another view of the same waits.
 pub struct HtmlReportOutput {
     view: HtmlReportView,
-    html: Vec<u8>,
-    output: Output,
+    file: BesideOutput,
 }
 
 impl HtmlReportOutput {
@@ -63,7 +62,7 @@ impl HtmlReportOutput {
         // The page shows the components of each group.
         let by = config.by.iter().copied().filter(|key| *key != Key::Component).collect();
         let view = HtmlReportView::new(config, by, headers, None);
-        Ok(Self { view, html: Vec::new(), output: Output::open(Some(path))? })
+        Ok(Self { view, file: BesideOutput::open(path)? })
     }
 
     /// Adds an event.
@@ -87,15 +86,15 @@ impl HtmlReportOutput {
     /// # Errors
     /// Errors of [`View::report`].
     pub fn report(&mut self, report: &Report) -> io::Result<()> {
-        self.view.report(report, &mut self.html)
+        self.view.report(report, &mut self.file.bytes)
     }
 
     /// Writes the file.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn finish(mut self) -> Result<()> {
-        self.output.write(|out| out.write_all(&self.html)).map(drop)
+    pub fn finish(self) -> Result<()> {
+        self.file.finish()
     }
 }
 

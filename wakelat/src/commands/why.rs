@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
-use super::{html_report::HtmlReportOutput, measurement::Source, terminal_style::style};
+use super::{beside_output::BesideOutput, html_report::HtmlReportOutput, measurement::Source, terminal_style::style};
 use crate::{
     collect::{Collector, TimelineSettings},
     config::{Config, WhyConfig, WhyLayout},
@@ -15,6 +15,7 @@ use wakelat_core::{
     recording::{CollectedEvents, Header},
     render::{OutputFormat, Style},
     report::Report,
+    svg,
     timeline::{event::Event, stack_event::Role},
     why,
 };
@@ -34,6 +35,7 @@ pub fn why(config: &Config, why: &WhyConfig) -> Result<StopReason> {
     let mut view = view(&config, why, &roles, &source.headers());
     let page = |path: &std::path::PathBuf| HtmlReportOutput::create(path, &config, why.collect, &source.headers());
     view.page = why.report.as_ref().map(page).transpose()?;
+    view.svg = why.svg.as_deref().map(BesideOutput::open).transpose()?;
     if folded.is_some() {
         view.builder.enable_folding();
     }
@@ -41,6 +43,7 @@ pub fn why(config: &Config, why: &WhyConfig) -> Result<StopReason> {
     if let (Some(output), Some(folded), Some(stacks)) = (&mut folded, view.builder.folded(), &view.stacks) {
         output.write(|out| folded.write(&roles, stacks, &view.names, out))?;
     }
+    view.svg.map_or(Ok(()), BesideOutput::finish)?;
     view.page.map_or(Ok(()), HtmlReportOutput::finish)?;
     Ok(stop)
 }
@@ -69,6 +72,7 @@ fn view(config: &Config, why: &WhyConfig, roles: &[Role], headers: &[&Header]) -
         names: why::NameCache::of(config.output.files.clone()),
         stacks: None,
         page: None,
+        svg: None,
         json: config.output.format == OutputFormat::Json,
         layout: why.layout,
         is_demo: config.input.as_ref().is_some_and(|input| input.is_demo()),
@@ -85,6 +89,8 @@ struct WhyView {
     stacks: Option<StackSymbolizer>,
     /// The result as HTML, if it is requested.
     page: Option<HtmlReportOutput>,
+    /// The causes as a picture, if it is requested.
+    svg: Option<BesideOutput>,
     json: bool,
     layout: WhyLayout,
     /// The waits are those of the demo recording.
@@ -132,6 +138,9 @@ impl View for WhyView {
             self.builder.add_stacks(&mut summary, counts, stacks, &self.names);
         }
         self.builder.start_window();
+        if let Some(file) = &mut self.svg {
+            file.bytes = svg::causes(&summary)?.into_bytes();
+        }
         // The report has the groups that came first, the summary the largest ones.
         let mut report = report.clone();
         report.coverage.groups_merged = summary.groups_merged;

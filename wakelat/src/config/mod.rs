@@ -39,7 +39,7 @@ mod verify;
 mod why;
 mod window;
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
 use wakelat_common::{Class, Classes};
 
@@ -355,8 +355,8 @@ pub struct TableConfig {
 pub enum TraceRows {
     /// Each wait.
     Waits,
-    /// Each wait, with its components.
-    Breakdowns,
+    /// Each wait, with its components; the time line of the longest one is also written to this file as a picture.
+    Breakdowns(Option<PathBuf>),
     /// Each switch.
     Switches(TraceAllConfig),
 }

@@ -17,6 +17,8 @@ pub struct WhyConfig {
     pub stacks: StacksConfig,
     /// The file that the result is also written to as HTML.
     pub report: Option<PathBuf>,
+    /// The file that the causes are written to as a picture.
+    pub svg: Option<PathBuf>,
 }
 
 /// What `why` shows as text.

@@ -12,11 +12,14 @@ use std::{
 use serde::Serialize;
 
 use super::{HtmlSource, page::HtmlPage};
-use crate::compare::{
-    comparison::{ArmComparison, GroupComparison},
-    latencies::LatencyCounts,
-    render::{self, labels},
-    run::ComparedRun,
+use crate::{
+    compare::{
+        comparison::{ArmComparison, GroupComparison},
+        latencies::LatencyCounts,
+        render::{self, labels},
+        run::ComparedRun,
+    },
+    render::octave_bins,
 };
 
 const PAGE: HtmlPage = HtmlPage {
@@ -30,9 +33,6 @@ const PAGE: HtmlPage = HtmlPage {
     ],
     script: include_str!("comparison.js"),
 };
-
-/// Bins of a distribution in each doubling of the latency: the figures are too fine to draw.
-const BINS: f64 = 4.0;
 
 /// A run of an arm, and where its waits come from.
 #[derive(Clone, Debug, Serialize)]
@@ -108,15 +108,10 @@ impl GroupDocument {
         let mut bins: BTreeMap<u32, [u64; 2]> = BTreeMap::new();
         for (arm, latencies) in group.latencies.iter().enumerate() {
             for (ns, count) in LatencyCounts::iter(latencies) {
-                bins.entry(bin(ns)).or_default()[arm] += count;
+                bins.entry(octave_bins::bin(ns)).or_default()[arm] += count;
             }
         }
         let bins = bins.into_iter().map(|(bin, [base, new])| (bin, base, new)).collect();
         Self { name: group.name.to_string(), bins }
     }
-}
-
-/// The bin of a latency: bin n begins at 2^(n/4) ns.
-fn bin(ns: u64) -> u32 {
-    ((ns.max(1) as f64).log2() * BINS + 1e-9) as u32
 }

@@ -61,15 +61,6 @@ fn a_distribution_has_every_wait_of_both_arms() {
 }
 
 #[test]
-fn a_latency_is_in_the_bin_that_begins_below_it() {
-    for exponent in 0..64 {
-        let begin = 1u64 << exponent;
-        assert_eq!((bin(begin), bin(begin.saturating_add(begin / 7))), (4 * exponent, 4 * exponent));
-    }
-    assert_eq!((bin(0), bin(1)), (0, 0));
-}
-
-#[test]
 fn one_run_an_arm_is_not_called_worse() {
     let (_, data) = page_of(&of_wakeups(), 1);
     let page = &data["page"];
