@@ -21,6 +21,7 @@ fn main() {
     suite::main(once![
         a_page_shows_the_figures_of_json,
         a_hostile_name_is_shown_as_text,
+        a_flame_graph_has_all_waits_and_only_a_page_with_stacks_has_one,
         a_comparison_shows_the_figures_of_json_and_hostile_names_as_text
     ]);
 }
@@ -186,5 +187,40 @@ fn a_comparison_shows_the_figures_of_json_and_hostile_names_as_text() -> TestOut
     assert!(hostile > 0, "{diff}");
     assert_eq!(rows(&html, "Groups: ").len(), groups.len());
     assert_eq!(rows(&html, "Runs").len(), 6);
+    Ok(())
+}
+
+fn a_flame_graph_has_all_waits_and_only_a_page_with_stacks_has_one() -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = directory.path().join("report.html");
+    let file = page.to_str().expect("a path");
+    for flags in [&["--stacks"][..], &[]] {
+        let mut why = Value::Null;
+        beside_a_hostile_name(|| {
+            why = document(&[&["why", "-q", "-d", "300ms", "--json", "--report", file], flags].concat());
+        });
+        let html = loaded(&page)?;
+        assert_eq!(html.contains("<section id=\"stacks\""), !flags.is_empty(), "{flags:?}");
+        if flags.is_empty() {
+            continue;
+        }
+        let sum_ns = |class: &Value| class["sum_ns"].as_u64().expect("a sum");
+        let all: u64 = why["classes"].as_array().expect("classes").iter().map(sum_ns).sum();
+        assert!(html.contains(&format!("data-row=\"0\" data-ns=\"{all}\"")), "the root is not {all} ns");
+        assert!(
+            html.contains("aria-label=\"&lt;img onerror=1&gt;: ") && !html.contains("<img"),
+            "the task is no frame"
+        );
+        // Select the first task, and search for functions of the kernel.
+        let acts = "<script>document.querySelector('[data-row=\"1\"]').dispatchEvent(new MouseEvent('click'));\
+                    const input = document.querySelector('[aria-label=\"Search functions\"]');\
+                    input.value = '_[K]'; input.dispatchEvent(new Event('input'));</script></body>";
+        let written = fs::read_to_string(&page).expect("the page");
+        fs::write(&page, written.replace("</body>", acts)).expect("a page");
+        let acted = loaded(&page)?;
+        assert!(acted.contains("data-row=\"1\" ") && acted.contains("fill-opacity=\"0.35\""), "nothing is selected");
+        assert!(acted.contains(" % of the waiting time has it on a stack."), "nothing is found");
+        assert!(rows(&html, "Waits by stack").iter().any(|row| row[0].contains("_[k]")), "no function of the kernel");
+    }
     Ok(())
 }

@@ -81,6 +81,11 @@ impl HtmlReportOutput {
         self.view.warmed_up(&mut io::sink())
     }
 
+    /// Sets the waiting time of each folded stack: ns.
+    pub fn set_stacks(&mut self, folded: BTreeMap<String, u128>) {
+        self.view.page.set_stacks(folded);
+    }
+
     /// Ends the window with its report.
     ///
     /// # Errors

@@ -36,12 +36,12 @@ pub fn why(config: &Config, why: &WhyConfig) -> Result<StopReason> {
     let page = |path: &std::path::PathBuf| HtmlReportOutput::create(path, &config, why.collect, &source.headers());
     view.page = why.report.as_ref().map(page).transpose()?;
     view.svg = why.svg.as_deref().map(BesideOutput::open).transpose()?;
-    if folded.is_some() {
+    if folded.is_some() || (view.page.is_some() && !roles.is_empty()) {
         view.builder.enable_folding();
     }
     let stop = source.show(&config, &mut view)?;
     if let (Some(output), Some(folded), Some(stacks)) = (&mut folded, view.builder.folded(), &view.stacks) {
-        output.write(|out| folded.write(&roles, stacks, &view.names, out))?;
+        output.write(|out| folded.write(&view.roles, stacks, &view.names, out))?;
     }
     view.svg.map_or(Ok(()), BesideOutput::finish)?;
     view.page.map_or(Ok(()), HtmlReportOutput::finish)?;
@@ -71,6 +71,7 @@ fn view(config: &Config, why: &WhyConfig, roles: &[Role], headers: &[&Header]) -
         builder: why::SummaryBuilder::new(options),
         names: why::NameCache::of(config.output.files.clone()),
         stacks: None,
+        roles: roles.to_vec(),
         page: None,
         svg: None,
         json: config.output.format == OutputFormat::Json,
@@ -87,6 +88,8 @@ struct WhyView {
     names: why::NameCache,
     /// The symbolizer, once the programs are loaded, if stacks are requested.
     stacks: Option<StackSymbolizer>,
+    /// Whose stacks are requested.
+    roles: Vec<Role>,
     /// The result as HTML, if it is requested.
     page: Option<HtmlReportOutput>,
     /// The causes as a picture, if it is requested.
@@ -130,6 +133,9 @@ impl View for WhyView {
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         if let Some(page) = &mut self.page {
+            if let (Some(folded), Some(stacks)) = (self.builder.folded(), &self.stacks) {
+                page.set_stacks(folded.lines(&self.roles, stacks, &self.names));
+            }
             page.report(report)?;
         }
         let mut summary = self.builder.summary(report.duration_ns, &self.names);

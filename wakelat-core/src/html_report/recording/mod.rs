@@ -4,12 +4,16 @@
 mod listed_waits;
 mod name_table;
 mod over_time;
+mod stacks;
 mod time_lines;
 
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, Write};
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+};
 
 use serde::Serialize;
 use wakelat_common::Class;
@@ -18,6 +22,7 @@ use self::{
     listed_waits::{ListedWaits, WaitKey, WaitRow},
     name_table::NameTable,
     over_time::OverTime,
+    stacks::StackRow,
     time_lines::TimeLine,
 };
 use super::{HtmlSource, page::HtmlPage};
@@ -57,6 +62,8 @@ pub struct HtmlReport {
     distributions: Groups,
     over_time: OverTime,
     listed: ListedWaits,
+    /// The waiting time of each folded stack: ns. Empty without stacks.
+    stacks: BTreeMap<String, u128>,
 }
 
 /// The figures of the page that are in no JSON document of `hist` or `why`.
@@ -75,6 +82,8 @@ struct PageDocument<'a> {
     waits: Vec<WaitRow>,
     waits_left_out: u64,
     time_lines: Vec<TimeLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stacks: Vec<StackRow>,
     coverage: Vec<String>,
     sources: &'a [HtmlSource],
 }
@@ -92,7 +101,13 @@ impl HtmlReport {
     /// No waits yet. `merged` puts all classes into one.
     pub fn new(merged: bool) -> Self {
         let distributions = Groups::new(Vec::new(), merged, Class::ALL.len());
-        Self { merged, distributions, over_time: OverTime::default(), listed: ListedWaits::default() }
+        Self {
+            merged,
+            distributions,
+            over_time: OverTime::default(),
+            listed: ListedWaits::default(),
+            stacks: BTreeMap::new(),
+        }
     }
 
     /// Adds a wait. `unix_offset_ns`: from its clock to 1970-01-01 UTC.
@@ -101,6 +116,11 @@ impl HtmlReport {
         self.distributions.record(&breakdown.ended_wait.wait);
         self.over_time.add(breakdown, ended_unix_ns);
         self.listed.add(breakdown, ended_unix_ns);
+    }
+
+    /// Sets the waiting time of each folded stack: ns.
+    pub fn set_stacks(&mut self, folded: BTreeMap<String, u128>) {
+        self.stacks = folded;
     }
 
     /// Forgets all waits so far: the warm-up has ended.
@@ -147,6 +167,7 @@ impl HtmlReport {
             waits,
             waits_left_out: listed.left_out(),
             time_lines,
+            stacks: stacks::rows(&self.stacks, &mut table),
             names: table.into_names(),
             coverage: String::from_utf8_lossy(&below).lines().map(|line| line.trim().to_owned()).collect(),
             sources,
