@@ -68,17 +68,20 @@ const shifts = (group, name) => {
   if (!rows.length) return null;
   const [left, right, top, row, bottom] = [90, 110, 22, 26, 24];
   const ends = rows.flatMap(({ ratio, low, high, margin }) => [ratio, low, high, margin === null ? null : 1 + margin]);
-  const reach = Math.min(Math.log(8), Math.max(Math.log(1.1), ...ends.filter((end) => end > 0).map((end) => Math.abs(Math.log(end))))) * 1.05;
+  const farthest = (of) => Math.max(Math.log(1.1), ...of.filter((end) => end > 0).map((end) => Math.abs(Math.log(end))));
+  // Every ratio is on the axis; an interval may go on beyond it.
+  const reach = Math.max(Math.min(Math.log(8), farthest(ends)), farthest(rows.map(({ ratio }) => ratio))) * 1.1;
   const x = (value) => left + ((WIDTH - left - right) * (Math.min(1, Math.max(-1, Math.log(value) / reach)) + 1)) / 2;
   const height = top + row * rows.length + bottom;
   return svg(height, `Ratio of new to base of ${name}, with intervals; the table has the same figures`, (add) => {
-    const steps = [1 / 8, 1 / 4, 1 / 2, 2 / 3, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 1.5, 2, 4, 8];
+    const over = [1.05, 1.1, 1.25, 1.5, ...Array.from({ length: 20 }, (_, power) => 2 ** (power + 1))];
+    const steps = [...over.map((step) => 1 / step).reverse(), 1, ...over];
     let last = -Infinity;
     for (const step of steps.filter((step) => Math.abs(Math.log(step)) <= reach)) {
       if (step !== 1 && (x(step) - last < 46 || Math.abs(x(step) - x(1)) < 46)) continue;
       last = x(step);
       add("line", { class: step === 1 ? "one" : "tick", x1: x(step), x2: x(step), y1: top - 4, y2: height - bottom });
-      add("text", { x: x(step), y: height - bottom + 15, "text-anchor": "middle" }, `${+step.toFixed(2)} ×`);
+      add("text", { x: x(step), y: height - bottom + 15, "text-anchor": "middle" }, `${+step.toPrecision(2)} ×`);
     }
     add("text", { x: left, y: 11 }, "◂ shorter in new");
     add("text", { x: WIDTH - right, y: 11, "text-anchor": "end" }, "longer in new ▸");

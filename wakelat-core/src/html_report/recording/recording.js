@@ -126,7 +126,7 @@ const overTime = () => {
     }
     timeAxis(add, height);
   });
-  place.append(note("Each cell is an interval and a range of latencies; a darker one has more waits. Select a cell to see its waits."), element("figure", {}, map));
+  place.append(note("Each cell is an interval and a range of latencies; the stronger its colour, the more waits. Select a cell to see its waits."), element("figure", {}, map));
 };
 
 const causes = () => {
