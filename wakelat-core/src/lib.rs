@@ -142,6 +142,7 @@ pub mod render;
 pub mod report;
 pub mod service;
 pub mod softirq;
+pub mod svg;
 pub mod terminal_input;
 pub mod timeline;
 pub mod top_screen;

@@ -1,5 +1,6 @@
 //! The commands, and the views with which they show their results.
 
+mod beside_output;
 mod capture_process;
 mod compare;
 mod doctor;

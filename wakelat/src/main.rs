@@ -49,10 +49,10 @@ fn has_failed_by(error: &anyhow::Error, errno: i32) -> bool {
 
 fn run(command: &Command) -> Result<ExitCode> {
     let stop = match command {
-        Command::Hist(config) => commands::hist(config)?,
+        Command::Hist(config, hist) => commands::hist(config, hist)?,
         Command::Top(config, table) => commands::top(config, *table)?,
         Command::Trace(config, TraceRows::Waits) => commands::trace(config)?,
-        Command::Trace(config, TraceRows::Breakdowns) => commands::trace_breakdown(config)?,
+        Command::Trace(config, TraceRows::Breakdowns(svg)) => commands::trace_breakdown(config, svg.as_deref())?,
         Command::Trace(config, TraceRows::Switches(all)) => commands::trace_all(config, all)?,
         Command::Why(config, why) => commands::why(config, why)?,
         Command::WhyCounted(config, groups) => commands::why_counted(config, *groups)?,

@@ -65,6 +65,32 @@ fn the_demo_can_be_exported_to_every_format() {
     assert_eq!(folded, sum(waits, |line| line.split(',').nth(3)));
 }
 
+/// The JSON in a page.
+fn data_of(page: &std::path::Path) -> Value {
+    let html = std::fs::read_to_string(page).expect("a page");
+    let (_, rest) = html.split_once("id=\"data\">").expect("data");
+    serde_json::from_str(rest.split_once("</script>").expect("an end").0).expect("JSON")
+}
+
+#[test]
+fn a_page_beside_any_view_has_its_waits_by_class_however_they_are_grouped() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = directory.path().join("page.html");
+    let file = page.to_str().expect("a path");
+    for view in
+        [&["why", "--by", "comm"][..], &["why"], &["hist"], &["hist", "--class", "wakeup,new", "--by", "component"]]
+    {
+        let shown = document(&[&["demo"], view, &["-q", "--json", "--report", file]].concat());
+        let groups = if view[0] == "why" { &shown["classes"] } else { &shown["groups"] };
+        let data = data_of(&page);
+        for of in ["hist", "why"] {
+            let classes = &data[of][if of == "hist" { "groups" } else { "classes" }];
+            assert!((1..4).contains(&classes.as_array().expect("classes").len()), "{view:?}: {classes}");
+            assert_eq!(sum(classes, "sum_ns"), sum(groups, "sum_ns"), "{view:?}");
+        }
+    }
+}
+
 #[test]
 fn parts_of_the_demo_add_up_and_it_can_be_shown_with_other_recordings() {
     let waits = |flags: &[&str]| document(&[&["demo", "hist", "--json", "-q"], flags].concat());

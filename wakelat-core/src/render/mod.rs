@@ -24,6 +24,7 @@ pub mod columns;
 pub mod coverage;
 pub mod csv;
 pub mod json;
+pub mod octave_bins;
 pub mod screen;
 pub mod share_table;
 pub mod style;

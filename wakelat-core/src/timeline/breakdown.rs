@@ -80,6 +80,19 @@ pub struct WorkItemShare {
 const MAX_UNINDEXED: usize = 8;
 
 impl Breakdown {
+    /// Begin and end of the pieces of a share since the wait began: ns. Pieces with a gap of at most `gap_ns` are one.
+    pub fn pieces(&self, share: usize, gap_ns: u64) -> Vec<(u64, u64)> {
+        let mut pieces: Vec<(u64, u64)> = Vec::new();
+        for span in self.spans.iter().filter(|span| span.share == share) {
+            let (from_ns, to_ns) = (span.from_ns - self.from_ns, span.to_ns - self.from_ns);
+            match pieces.last_mut() {
+                Some((_, end_ns)) if from_ns - *end_ns <= gap_ns => *end_ns = to_ns,
+                _ => pieces.push((from_ns, to_ns)),
+            }
+        }
+        pieces
+    }
+
     /// A breakdown without shares.
     pub(super) fn new(ended_wait: DetailedWait, waiter: TaskInfo) -> Self {
         Self {

@@ -72,8 +72,10 @@ impl FoldedStacks {
         }
     }
 
-    /// Writes a line for each stack: frames from the outermost to the innermost, separated by `;`, and the ns that
-    /// tasks waited. The lines add up to all waits. `roles` selects the stacks that a line contains.
+    /// Writes each of [`Self::lines`] with its time.
+    ///
+    /// # Errors
+    /// If `out` cannot be written.
     pub fn write(
         &self,
         roles: &[Role],
@@ -81,6 +83,12 @@ impl FoldedStacks {
         known: &NameCache,
         out: &mut dyn Write,
     ) -> io::Result<()> {
+        self.lines(roles, code, known).iter().try_for_each(|(line, ns)| writeln!(out, "{line} {ns}"))
+    }
+
+    /// A line for each stack: frames from the outermost to the innermost, separated by `;`, and the ns that tasks
+    /// waited. The lines add up to all waits. `roles` selects the stacks that a line contains.
+    pub fn lines(&self, roles: &[Role], code: &dyn Symbolize, known: &NameCache) -> BTreeMap<String, u128> {
         let mut lines: BTreeMap<String, u128> = BTreeMap::new();
         for (key, ns) in &self.sums {
             *lines.entry(line(key, roles, code, known)).or_default() += ns;
@@ -88,7 +96,7 @@ impl FoldedStacks {
         if self.others_ns > 0 {
             lines.insert("(other)".to_owned(), self.others_ns);
         }
-        lines.iter().try_for_each(|(line, ns)| writeln!(out, "{line} {ns}"))
+        lines
     }
 }
 

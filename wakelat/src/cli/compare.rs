@@ -62,6 +62,10 @@ pub struct CompareFlags {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub bmf: Option<PathBuf>,
 
+    /// Also write the result as one HTML file, which opens in any browser
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub report: Option<PathBuf>,
+
     /// Print only the result
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
@@ -127,7 +131,7 @@ impl CompareFlags {
             colour: self.style.color,
             ..Default::default()
         };
-        for (flag, file) in [("--junit", &self.junit), ("--bmf", &self.bmf)] {
+        for (flag, file) in [("--junit", &self.junit), ("--bmf", &self.bmf), ("--report", &self.report)] {
             file.as_deref().map_or(Ok(()), |file| output.check_beside(flag, file))?;
         }
         let mut filter = self.filter.clone();
@@ -163,6 +167,7 @@ impl CompareFlags {
             output,
             junit: self.junit.clone(),
             bmf: self.bmf.clone(),
+            report: self.report.clone(),
         })
     }
 }

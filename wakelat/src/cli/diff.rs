@@ -14,7 +14,8 @@ Examples:
   wakelat diff --by comm --margin p99=10% base-* -- new-*   by name, with 10 % only for p99
   wakelat diff --limit 'p99<2ms' base-* -- new-*     whether the new arm keeps a limit
   wakelat diff base.json -- new.json                 reports of `hist --json`, an interval each
-  wakelat diff --markdown base-* -- new-*            for a comment on a pull request";
+  wakelat diff --markdown base-* -- new-*            for a comment on a pull request
+  wakelat diff --report diff.html base-* -- new-*    a page that opens in any browser";
 
 /// Compare recordings: whether waits got longer, by how much, and what they waited for
 #[derive(Debug, Args)]

@@ -139,7 +139,7 @@ impl ExportFlags {
                 let is_csv = self.to == ExportChoice::Csv;
                 config.output.format = if is_csv { OutputFormat::Csv } else { OutputFormat::Json };
                 config.set_breakdown()?;
-                return Ok(Command::Trace(config, TraceRows::Breakdowns));
+                return Ok(Command::Trace(config, TraceRows::Breakdowns(None)));
             }
         };
         let threshold_ns = match format {

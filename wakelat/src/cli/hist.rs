@@ -1,9 +1,11 @@
 //! `wakelat hist`
 
+use std::path::PathBuf;
+
 use clap::Args;
 
-use super::{CliError, CommonFlags, GroupingFlags, RecordingFlags};
-use crate::config::{Config, duration, number};
+use super::{CliError, CommonFlags, GroupingFlags, RecordingFlags, collected_events::DEFAULT, grouping::ModeChoice};
+use crate::config::{Config, ConfigError, HistConfig, duration, number};
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
@@ -13,7 +15,8 @@ Examples:
   wakelat hist -p $(pidof -s nginx) --by cpu        one process, a chart per CPU
   wakelat hist --class wakeup,new,preempted         a chart per class of waits
   wakelat hist --threshold 1ms --on-threshold stop  stop once a task waits 1 ms; exit 3
-  wakelat hist -i file.wakelat --by comm            the waits of a recording, a chart per name";
+  wakelat hist -i file.wakelat --by comm            the waits of a recording, a chart per name
+  wakelat hist -d 10s --report report.html          also a page that opens in any browser";
 
 /// Show the distribution of latency: chart and percentiles, grouped by any key
 #[derive(Debug, Args)]
@@ -33,17 +36,52 @@ pub(super) struct HistFlags {
     grouping: GroupingFlags,
     #[command(flatten)]
     common: CommonFlags,
+
+    /// Also write the waits and their causes as one HTML file, as `wakelat report` does; collects every switch, at the
+    /// cost of `why`
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    report: Option<PathBuf>,
+
+    /// Also write the chart as a picture (SVG)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    svg: Option<PathBuf>,
 }
 
 impl HistFlags {
     pub(super) fn config(
-        self,
+        mut self,
         given: impl Fn(&str) -> bool,
         machine: impl FnOnce() -> Result<Machine, CliError>,
-    ) -> Result<Config, CliError> {
+    ) -> Result<(Config, HistConfig), CliError> {
+        if self.interval.is_some()
+            && let Some((flag, _)) =
+                [("--report", &self.report), ("--svg", &self.svg)].iter().find(|(_, file)| file.is_some())
+        {
+            let why = "the file shows the whole run; leave out the interval, or use `-d`";
+            return Err(ConfigError::usage(flag, why).into());
+        }
+        if self.report.is_some() {
+            self.require_events()?;
+        }
         let (mut config, machine) = self.recording.config(&self.common, None, given, machine)?;
         config.set_intervals(self.interval, self.count)?;
         self.grouping.apply(&[], machine.as_ref(), &mut config)?;
-        Ok(config)
+        for (flag, file) in [("--report", &self.report), ("--svg", &self.svg)] {
+            file.as_deref().map_or(Ok(()), |file| config.output.check_beside(flag, file))?;
+        }
+        if self.report.is_some() {
+            config.set_breakdown()?;
+        }
+        Ok((config, HistConfig { report: self.report, svg: self.svg, collect: DEFAULT }))
+    }
+
+    /// Has every switch sent, for the causes of waits, which the page shows.
+    fn require_events(&mut self) -> Result<(), ConfigError> {
+        if self.grouping.mode == ModeChoice::Aggregate {
+            let why = "the page shows causes and single waits, and `aggregate` keeps neither; leave out `--mode`";
+            return Err(ConfigError::usage("--report", why));
+        }
+        self.grouping.mode = ModeChoice::Samples;
+        Ok(())
     }
 }

@@ -195,7 +195,10 @@ fn parse_on(
             let command = if is_overview { demo::as_overview(command) } else { command };
             return Ok(Invocation { command, verbosity: verbosity.max(verbose) });
         }
-        Verb::Hist(flags) => Command::Hist(flags.config(given, || Ok(machine()?))?),
+        Verb::Hist(flags) => {
+            let (config, hist) = flags.config(given, || Ok(machine()?))?;
+            Command::Hist(config, hist)
+        }
         Verb::Top(flags) => {
             let table = flags.table();
             Command::Top(flags.config(given, || Ok(machine()?))?, table)

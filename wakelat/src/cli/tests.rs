@@ -31,7 +31,7 @@ fn read(line: &str, machine: &Machine) -> Result<Command, CliError> {
 fn config(line: &str) -> Config {
     let (_directory, machine) = testing::arbitrary();
     match read(line, &machine) {
-        Ok(Command::Hist(config) | Command::Top(config, _) | Command::Trace(config, _)) => config,
+        Ok(Command::Hist(config, _) | Command::Top(config, _) | Command::Trace(config, _)) => config,
         Ok(Command::Why(config, _) | Command::Record(config, _)) => config,
         other => panic!("{line}: {other:?}"),
     }
@@ -112,7 +112,7 @@ fn a_kernel_without_btf_aggregates_only_by_cpu_and_class() {
     let (_directory, mut machine) = testing::arbitrary();
     machine.publishes_btf = false;
     for (line, mode) in [("wakelat hist --by cpu,class", Mode::Aggregate), ("wakelat top", Mode::Samples)] {
-        let Ok(Command::Hist(config) | Command::Top(config, _)) = read(line, &machine) else { panic!("{line}") };
+        let Ok(Command::Hist(config, _) | Command::Top(config, _)) = read(line, &machine) else { panic!("{line}") };
         assert_eq!(config.mode, mode, "{line}");
     }
 }
@@ -236,7 +236,7 @@ fn maps_are_sized_by_the_machine() {
         (machine.threads, machine.pid_max, machine.cpus) =
             (threads, pid_max, wakelat_kernel::cpus::Cpus::parse(cpus).unwrap());
         match read("wakelat hist", &machine) {
-            Ok(Command::Hist(config)) => (config.resources.max_tasks, config.resources.ring_bytes),
+            Ok(Command::Hist(config, _)) => (config.resources.max_tasks, config.resources.ring_bytes),
             other => panic!("{other:?}"),
         }
     };

@@ -1,5 +1,7 @@
 //! `wakelat trace`
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::{CliError, CommonFlags, RecordingFlags};
@@ -25,6 +27,10 @@ pub(super) struct TraceFlags {
     /// Print a column per component of the latency; they add up to it
     #[arg(long, conflicts_with = "all", help_heading = "Breakdown")]
     breakdown: bool,
+
+    /// Also write the time line of the longest wait as a picture (SVG)
+    #[arg(long, value_name = "FILE", requires = "breakdown", help_heading = "Breakdown")]
+    svg: Option<PathBuf>,
 
     #[command(flatten)]
     all: TraceAllFlags,
@@ -70,7 +76,8 @@ impl TraceFlags {
         if !all.all {
             if self.breakdown {
                 config.set_breakdown()?;
-                return Ok((config, TraceRows::Breakdowns));
+                self.svg.as_deref().map_or(Ok(()), |file| config.output.check_beside("--svg", file))?;
+                return Ok((config, TraceRows::Breakdowns(self.svg)));
             }
             return Ok((config, TraceRows::Waits));
         }

@@ -41,16 +41,20 @@ pub(super) struct WhyFlags {
     #[command(flatten)]
     stacks: StacksFlags,
 
-    /// Also write the result as one HTML file, as `wakelat report` does
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-
     #[command(flatten)]
     recording: RecordingFlags,
     #[command(flatten)]
     grouping: GroupingFlags,
     #[command(flatten)]
     common: CommonFlags,
+
+    /// Also write the result as one HTML file, as `wakelat report` does
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    report: Option<PathBuf>,
+
+    /// Also write the causes of each class and group as a picture (SVG)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    svg: Option<PathBuf>,
 }
 
 /// Changes the common flags: waits of all classes are measured, from `sched_waking` on, and nothing is
@@ -93,7 +97,7 @@ impl WhyFlags {
             return Err(CliError::Usage(format!("`--from`: {why}")));
         }
         if let Some(flag) =
-            ["worst", "details", "collect", "stacks", "folded", "report"].into_iter().find(|flag| given(flag))
+            ["worst", "details", "collect", "stacks", "folded", "report", "svg"].into_iter().find(|flag| given(flag))
         {
             let why = "`why --mode aggregate` keeps only sums, no single waits; leave it out, or use `--mode samples`";
             return Err(CliError::Usage(format!("`--{flag}`: {why}")));
@@ -129,7 +133,9 @@ impl WhyFlags {
             config.check_sees_wakeups("--stacks=waker", "the stacks of wakers")?;
         }
         stacks.folded.as_deref().map_or(Ok(()), |folded| config.output.check_beside("--folded", folded))?;
-        self.report.as_deref().map_or(Ok(()), |report| config.output.check_beside("--report", report))?;
+        for (flag, file) in [("--report", &self.report), ("--svg", &self.svg)] {
+            file.as_deref().map_or(Ok(()), |file| config.output.check_beside(flag, file))?;
+        }
         Ok(Command::Why(
             config,
             WhyConfig {
@@ -138,6 +144,7 @@ impl WhyFlags {
                 collect: self.collect.collect(),
                 stacks,
                 report: self.report,
+                svg: self.svg,
             },
         ))
     }

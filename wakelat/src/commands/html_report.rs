@@ -1,18 +1,25 @@
 //! A recording, or what is measured, as one HTML file.
 
-use std::io::{self, Write};
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+    path::Path,
+};
 
 use anyhow::{Result, bail};
 
-use super::{measurement::Source, terminal_style::style};
+use super::{beside_output::BesideOutput, measurement::Source, record_view, terminal_style::style};
 use crate::{
     collect::TimelineSettings,
-    config::Config,
+    config::{Config, RecordConfig},
     session::{StopReason, View, open_input, replay},
 };
 use wakelat_core::{
     aggregate::key::{Key, Names},
-    html_report::{HtmlReport, HtmlSource, TIME_LINES},
+    html_report::{
+        HtmlSource,
+        recording::{HtmlReport, TIME_LINES},
+    },
     recording::{CollectedEvents, Header},
     render::{self, Style},
     report::Report,
@@ -34,6 +41,65 @@ pub fn html_report(config: &Config) -> Result<StopReason> {
     match source.show(&config, &mut view)? {
         StopReason::NoReader => bail!("the report is incomplete: its reader closed the pipe before the end"),
         stop => Ok(stop),
+    }
+}
+
+/// The page as a file beside another view of the same waits.
+pub struct HtmlReportOutput {
+    view: HtmlReportView,
+    file: BesideOutput,
+}
+
+impl HtmlReportOutput {
+    /// Creates the file at `path`. `headers`: of the recordings, if the waits are not measured now; `collected`: what is
+    /// collected if they are.
+    ///
+    /// # Errors
+    /// If the file cannot be created.
+    pub fn create(path: &Path, config: &Config, collected: CollectedEvents, headers: &[&Header]) -> Result<Self> {
+        let measured = record_view::header(config, &RecordConfig::of_events(collected, BTreeMap::new()));
+        let headers = if headers.is_empty() { &[&measured][..] } else { headers };
+        // The page shows the components of each group.
+        let by = config.by.iter().copied().filter(|key| *key != Key::Component).collect();
+        let view = HtmlReportView::new(config, by, headers, None);
+        Ok(Self { view, file: BesideOutput::open(path)? })
+    }
+
+    /// Adds an event.
+    ///
+    /// # Errors
+    /// Errors of [`View::event`].
+    pub fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names) -> io::Result<()> {
+        self.view.event(event, unix_offset_ns, names, &mut io::sink())
+    }
+
+    /// Forgets the waits of the warm-up.
+    ///
+    /// # Errors
+    /// Errors of [`View::warmed_up`].
+    pub fn warmed_up(&mut self) -> io::Result<()> {
+        self.view.warmed_up(&mut io::sink())
+    }
+
+    /// Sets the waiting time of each folded stack: ns.
+    pub fn set_stacks(&mut self, folded: BTreeMap<String, u128>) {
+        self.view.page.set_stacks(folded);
+    }
+
+    /// Ends the window with its report.
+    ///
+    /// # Errors
+    /// Errors of [`View::report`].
+    pub fn report(&mut self, report: &Report) -> io::Result<()> {
+        self.view.report(report, &mut self.file.bytes)
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(self) -> Result<()> {
+        self.file.finish()
     }
 }
 
@@ -73,7 +139,7 @@ impl HtmlReportView {
             sources: headers.iter().enumerate().map(|(at, header)| HtmlSource::new(file(at), header)).collect(),
             builder: why::SummaryBuilder::new(options),
             names: why::NameCache::of(config.output.files.clone()),
-            page: HtmlReport::default(),
+            page: HtmlReport::new(config.merged),
             stderr_style,
         }
     }

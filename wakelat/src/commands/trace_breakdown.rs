@@ -1,10 +1,14 @@
 //! `trace --breakdown`: prints a line per wait, with its components.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    path::Path,
+};
 
 use anyhow::Result;
 
 use super::{
+    beside_output::BesideOutput,
     measurement::Source,
     terminal_style::{stderr_style, style},
 };
@@ -16,29 +20,45 @@ use crate::{
 use wakelat_core::{
     aggregate::key::Names,
     render::{self, BreakdownRenderer, Style},
-    report::Report,
+    report::{LatencyFrom, Report},
+    svg,
     timeline::{Timeline, event::Event},
 };
 
-/// `trace --breakdown`: prints a line per wait, with its components.
+/// `trace --breakdown`: prints a line per wait, with its components, and writes the time line of the longest one to the
+/// file at `svg`.
 ///
 /// # Errors
 /// Errors of [`crate::session::run`], or if the recording cannot be read or does not have what `config` requests.
-pub fn trace_breakdown(config: &Config) -> Result<StopReason> {
+pub fn trace_breakdown(config: &Config, svg: Option<&Path>) -> Result<StopReason> {
     let (source, config) = Source::open(config)?;
     let (style, _) = style(&config.output);
     let mut view = TraceBreakdownView {
         timeline: Timeline::new(config.from),
         stderr_style: stderr_style(&config, &style),
         renderer: config.output.format.breakdowns(config.from, style),
+        from: config.from,
+        longest_ns: None,
+        svg: svg.map(BesideOutput::open).transpose()?,
     };
-    source.show(&config, &mut view)
+    if let Some(file) = &mut view.svg {
+        file.bytes = svg::no_time_line()?.into_bytes();
+    }
+    let stop = source.show(&config, &mut view)?;
+    view.svg.map_or(Ok(()), BesideOutput::finish)?;
+    Ok(stop)
 }
 
 /// Prints breakdowns of waits as lines.
 struct TraceBreakdownView {
     timeline: Timeline,
     renderer: Box<dyn BreakdownRenderer>,
+    /// Where latency begins.
+    from: LatencyFrom,
+    /// The longest wait so far: ns.
+    longest_ns: Option<u64>,
+    /// Its time line, if it is requested.
+    svg: Option<BesideOutput>,
     /// The style of the coverage on standard error, if the output cannot contain it.
     stderr_style: Option<Style>,
 }
@@ -54,6 +74,12 @@ impl View for TraceBreakdownView {
 
     fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
         let Some(breakdown) = self.timeline.push(event) else { return Ok(()) };
+        if let Some(file) = &mut self.svg
+            && self.longest_ns < Some(breakdown.latency_ns)
+        {
+            self.longest_ns = Some(breakdown.latency_ns);
+            file.bytes = svg::time_line(breakdown, self.from, names)?.into_bytes();
+        }
         self.renderer.breakdown(breakdown, &render::RenderContext { unix_offset_ns, names }, out)
     }
 

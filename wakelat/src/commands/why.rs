@@ -1,17 +1,13 @@
 //! `why`: shows what caused the waits.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, Write},
-    path::Path,
-};
+use std::io::{self, Write};
 
 use anyhow::Result;
 
-use super::{html_report::HtmlReportView, measurement::Source, record_view, terminal_style::style};
+use super::{beside_output::BesideOutput, html_report::HtmlReportOutput, measurement::Source, terminal_style::style};
 use crate::{
     collect::{Collector, TimelineSettings},
-    config::{Config, RecordConfig, WhyConfig, WhyLayout},
+    config::{Config, WhyConfig, WhyLayout},
     session::{StopReason, View, output::Output, replay, stack_symbolizer::StackSymbolizer},
 };
 use wakelat_core::{
@@ -19,6 +15,7 @@ use wakelat_core::{
     recording::{CollectedEvents, Header},
     render::{OutputFormat, Style},
     report::Report,
+    svg,
     timeline::{event::Event, stack_event::Role},
     why,
 };
@@ -36,15 +33,18 @@ pub fn why(config: &Config, why: &WhyConfig) -> Result<StopReason> {
     let roles = [(why.stacks.waker, Role::Waker), (why.stacks.wakee, Role::Wakee)];
     let roles: Vec<Role> = roles.into_iter().filter(|(wanted, _)| *wanted).map(|(_, role)| role).collect();
     let mut view = view(&config, why, &roles, &source.headers());
-    view.page = why.report.as_deref().map(|path| Page::create(path, &config, why, &source.headers())).transpose()?;
-    if folded.is_some() {
+    let page = |path: &std::path::PathBuf| HtmlReportOutput::create(path, &config, why.collect, &source.headers());
+    view.page = why.report.as_ref().map(page).transpose()?;
+    view.svg = why.svg.as_deref().map(BesideOutput::open).transpose()?;
+    if folded.is_some() || (view.page.is_some() && !roles.is_empty()) {
         view.builder.enable_folding();
     }
     let stop = source.show(&config, &mut view)?;
     if let (Some(output), Some(folded), Some(stacks)) = (&mut folded, view.builder.folded(), &view.stacks) {
-        output.write(|out| folded.write(&roles, stacks, &view.names, out))?;
+        output.write(|out| folded.write(&view.roles, stacks, &view.names, out))?;
     }
-    view.page.map_or(Ok(()), Page::finish)?;
+    view.svg.map_or(Ok(()), BesideOutput::finish)?;
+    view.page.map_or(Ok(()), HtmlReportOutput::finish)?;
     Ok(stop)
 }
 
@@ -71,32 +71,13 @@ fn view(config: &Config, why: &WhyConfig, roles: &[Role], headers: &[&Header]) -
         builder: why::SummaryBuilder::new(options),
         names: why::NameCache::of(config.output.files.clone()),
         stacks: None,
+        roles: roles.to_vec(),
         page: None,
+        svg: None,
         json: config.output.format == OutputFormat::Json,
         layout: why.layout,
         is_demo: config.input.as_ref().is_some_and(|input| input.is_demo()),
         style,
-    }
-}
-
-/// The result as one HTML file, beside the text.
-struct Page {
-    view: HtmlReportView,
-    html: Vec<u8>,
-    output: Output,
-}
-
-impl Page {
-    /// Creates the file at `path`. `headers`: of the recordings, if the waits are not measured now.
-    fn create(path: &Path, config: &Config, why: &WhyConfig, headers: &[&Header]) -> Result<Self> {
-        let measured = record_view::header(config, &RecordConfig::of_events(why.collect, BTreeMap::new()));
-        let headers = if headers.is_empty() { &[&measured][..] } else { headers };
-        let view = HtmlReportView::new(config, config.by.clone(), headers, None);
-        Ok(Self { view, html: Vec::new(), output: Output::open(Some(path))? })
-    }
-
-    fn finish(mut self) -> Result<()> {
-        self.output.write(|out| out.write_all(&self.html)).map(drop)
     }
 }
 
@@ -107,8 +88,12 @@ struct WhyView {
     names: why::NameCache,
     /// The symbolizer, once the programs are loaded, if stacks are requested.
     stacks: Option<StackSymbolizer>,
+    /// Whose stacks are requested.
+    roles: Vec<Role>,
     /// The result as HTML, if it is requested.
-    page: Option<Page>,
+    page: Option<HtmlReportOutput>,
+    /// The causes as a picture, if it is requested.
+    svg: Option<BesideOutput>,
     json: bool,
     layout: WhyLayout,
     /// The waits are those of the demo recording.
@@ -127,7 +112,7 @@ impl View for WhyView {
 
     fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
         if let Some(page) = &mut self.page {
-            page.view.event(event, unix_offset_ns, names, &mut io::sink())?;
+            page.event(event, unix_offset_ns, names)?;
         }
         self.names.learn(event, names);
         let longest = self.builder.push(event, &self.names);
@@ -140,15 +125,18 @@ impl View for WhyView {
         Ok(())
     }
 
-    fn warmed_up(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn warmed_up(&mut self, _: &mut dyn Write) -> io::Result<()> {
         self.builder.start_window();
-        self.page.as_mut().map_or(Ok(()), |page| page.view.warmed_up(out))?;
+        self.page.as_mut().map_or(Ok(()), |page| page.warmed_up())?;
         self.stacks.as_mut().map_or(Ok(()), |stacks| stacks.counts().map(drop))
     }
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         if let Some(page) = &mut self.page {
-            page.view.report(report, &mut page.html)?;
+            if let (Some(folded), Some(stacks)) = (self.builder.folded(), &self.stacks) {
+                page.set_stacks(folded.lines(&self.roles, stacks, &self.names));
+            }
+            page.report(report)?;
         }
         let mut summary = self.builder.summary(report.duration_ns, &self.names);
         if let Some(stacks) = &mut self.stacks {
@@ -156,6 +144,9 @@ impl View for WhyView {
             self.builder.add_stacks(&mut summary, counts, stacks, &self.names);
         }
         self.builder.start_window();
+        if let Some(file) = &mut self.svg {
+            file.bytes = svg::causes(&summary)?.into_bytes();
+        }
         // The report has the groups that came first, the summary the largest ones.
         let mut report = report.clone();
         report.coverage.groups_merged = summary.groups_merged;

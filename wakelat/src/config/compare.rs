@@ -30,6 +30,8 @@ pub struct CompareConfig {
     pub junit: Option<PathBuf>,
     /// The file in the Bencher Metric Format, if requested.
     pub bmf: Option<PathBuf>,
+    /// The file that the result is also written to as HTML, if requested.
+    pub report: Option<PathBuf>,
 }
 
 /// Two arms of saved runs.

@@ -17,6 +17,7 @@ mod events;
 mod filter;
 mod flight_recorder;
 mod grouping;
+mod hist;
 mod hist_trigger;
 mod http_url;
 mod injected_error;
@@ -35,6 +36,7 @@ mod threshold;
 mod time_point;
 mod timerlat;
 mod verify;
+mod why;
 mod window;
 
 use std::{ffi::OsString, path::PathBuf};
@@ -43,7 +45,6 @@ use wakelat_common::{Class, Classes};
 
 use wakelat_core::{
     aggregate::key::Key,
-    recording::CollectedEvents,
     render::top_table::Sort,
     report::{LatencyFrom, Mode},
     timeline::timehist::SchedLineOptions,
@@ -60,6 +61,7 @@ pub use events::EventsConfig;
 pub use filter::FilterConfig;
 pub use flight_recorder::FlightRecorderConfig;
 pub use grouping::GroupingConfig;
+pub use hist::HistConfig;
 pub use hist_trigger::{HistTriggerAction, HistTriggerConfig, HistogramSource, PrintConfig};
 pub use injected_error::InjectedError;
 pub use kubelet::{KubeletSettings, KubeletUrl};
@@ -82,13 +84,14 @@ pub use timerlat::{LiveConfig, OsnoiseConfig, SavedTrace, TimerlatConfig, Tracer
 pub use verify::VerifyConfig;
 pub use wakelat_core::render::OutputFormat;
 pub use wakelat_kernel::{attach_choice::Attach, cgroup::Cgroup, thread_priority::Priority};
+pub use why::{StacksConfig, WhyConfig, WhyLayout};
 pub use window::WindowConfig;
 
 /// What one run does.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// The distribution, once or per interval.
-    Hist(Config),
+    Hist(Config, HistConfig),
     /// The live table of groups.
     Top(Config, TableConfig),
     /// A line per wait or switch, as it happens.
@@ -235,7 +238,7 @@ impl Config {
     /// Rejects a sample of the tasks, which does not have the events of all tasks.
     fn check_can_record_events(&self) -> Result<(), ConfigError> {
         if self.max_overhead_ppm.is_some() {
-            let with = "`why`, `record`, `trace --breakdown`, `trace --all` or `--by component`";
+            let with = "`why`, `record`, `trace --breakdown`, `trace --all`, `hist --report` or `--by component`";
             let why = format!(
                 "cannot be used with {with}, which need the events of all tasks, not of a sample; leave it out"
             );
@@ -336,43 +339,6 @@ fn check_why(grouping: &GroupingConfig, output: &OutputConfig) -> Result<(), Con
     Ok(())
 }
 
-/// What `why` collects and shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WhyConfig {
-    /// Number of the longest waits whose timelines are shown.
-    pub worst: usize,
-    /// What is shown of the result.
-    pub layout: WhyLayout,
-    /// The causes to separate from the run time of tasks.
-    pub collect: CollectedEvents,
-    /// Whose stacks are shown.
-    pub stacks: StacksConfig,
-    /// The file that the result is also written to as HTML.
-    pub report: Option<PathBuf>,
-}
-
-/// What `why` shows as text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhyLayout {
-    /// Findings, the components of each class, timelines, coverage.
-    Report,
-    /// The same with every table, and more culprits.
-    Details,
-    /// Findings, the distribution, the longest waits with their causes, and what to do next: on one screen.
-    Overview,
-}
-
-/// Whose stacks are shown, and where they are written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StacksConfig {
-    /// Stacks of wakers.
-    pub waker: bool,
-    /// Stacks of waiting tasks.
-    pub wakee: bool,
-    /// The file for folded stacks, if requested.
-    pub folded: Option<PathBuf>,
-}
-
 /// The table of `top`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableConfig {
@@ -389,8 +355,8 @@ pub struct TableConfig {
 pub enum TraceRows {
     /// Each wait.
     Waits,
-    /// Each wait, with its components.
-    Breakdowns,
+    /// Each wait, with its components; the time line of the longest one is also written to this file as a picture.
+    Breakdowns(Option<PathBuf>),
     /// Each switch.
     Switches(TraceAllConfig),
 }

@@ -4,7 +4,7 @@ mod bmf;
 mod document;
 mod interval;
 mod junit;
-mod labels;
+pub(crate) mod labels;
 mod markdown;
 mod overlay;
 mod text;

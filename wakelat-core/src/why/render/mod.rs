@@ -6,7 +6,7 @@
 mod counted;
 mod counted_document;
 mod document;
-mod finding;
+pub(crate) mod finding;
 mod fork_burst;
 mod groups;
 pub(crate) mod labels;

@@ -84,7 +84,7 @@ fn the_demo_shows_its_recording_with_any_view_on_any_machine() {
     let Ok(Command::Why(config, why)) = of("wakelat demo why --by cgroup --worst 2") else { panic!() };
     assert_eq!((config.by, why.worst, why.layout), (vec![Key::Cgroup], 2, WhyLayout::Report));
     assert!(matches!(of("wakelat demo top --sort p99"), Ok(Command::Top(..))));
-    assert!(matches!(of("wakelat demo hist 1 2"), Ok(Command::Hist(_))));
+    assert!(matches!(of("wakelat demo hist 1 2"), Ok(Command::Hist(..))));
     assert!(matches!(of("wakelat demo trace --all -V"), Ok(Command::Trace(..))));
     assert!(matches!(of("wakelat demo export --to hdr -o file"), Ok(Command::Export(..))));
     assert!(matches!(of("wakelat demo report -o file"), Ok(Command::Report(_))));

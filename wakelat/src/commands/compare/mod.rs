@@ -13,9 +13,13 @@ use crate::{
     config::{AbConfig, CompareConfig, CompareFormat, DiffConfig, InconclusiveAs},
     session::output::Output,
 };
-use wakelat_core::compare::{
-    comparison::{ArmComparison, ArmVerdict, compare},
-    render,
+use wakelat_core::{
+    compare::{
+        comparison::{ArmComparison, ArmVerdict, compare},
+        render,
+        run::ComparedRun,
+    },
+    html_report::{self, HtmlSource, comparison::HtmlRun},
 };
 
 /// How a comparison ends.
@@ -57,12 +61,23 @@ pub fn ab(config: &AbConfig) -> Result<Outcome> {
 }
 
 fn compare_files(base: &[PathBuf], new: &[PathBuf], config: &CompareConfig) -> Result<Outcome> {
-    let read = |paths: &[PathBuf]| paths.iter().map(|path| saved_run::read(path, config)).collect::<Result<Vec<_>>>();
-    let comparison = compare(&read(base)?, &read(new)?, &config.criteria)?;
+    let read = |paths: &[PathBuf]| -> Result<(Vec<ComparedRun>, Vec<HtmlSource>)> {
+        paths.iter().map(|path| saved_run::read(path, config)).collect()
+    };
+    let ((base, base_sources), (new, new_sources)) = (read(base)?, read(new)?);
+    let comparison = compare(&base, &new, &config.criteria)?;
+    if let Some(path) = &config.report {
+        let runs = |runs: &[ComparedRun], sources: Vec<HtmlSource>| {
+            runs.iter().zip(sources).map(|(run, source)| HtmlRun::new(run, source)).collect()
+        };
+        let runs = [runs(&base, base_sources), runs(&new, new_sources)];
+        Output::open(Some(path))?.write(|out| html_report::comparison::write(&comparison, &runs, out))?;
+    }
     write(&comparison, config)?;
     Ok(Outcome { verdict: comparison.verdict, inconclusive: config.inconclusive })
 }
 
+/// Writes the result in its format, and the files beside it.
 fn write(comparison: &ArmComparison, config: &CompareConfig) -> Result<()> {
     let text = match config.format {
         CompareFormat::Text => render::text(comparison, &style(&config.output).0),

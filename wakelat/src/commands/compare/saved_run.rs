@@ -11,14 +11,15 @@ use crate::{
 };
 use wakelat_core::{
     compare::{run::ComparedRun, saved_report},
+    html_report::HtmlSource,
     recording::Kept,
 };
 
-/// Reads the run in the file at `path`.
+/// Reads the run in the file at `path`, and where its waits come from.
 ///
 /// # Errors
 /// If it cannot be read, or does not have what `config` requests.
-pub fn read(path: &Path, config: &CompareConfig) -> Result<ComparedRun> {
+pub fn read(path: &Path, config: &CompareConfig) -> Result<(ComparedRun, HtmlSource)> {
     let name = path.display().to_string();
     if is_json(path).with_context(|| replay::unreadable(path))? {
         if let Some(flag) = config.selected_by.first() {
@@ -27,7 +28,9 @@ pub fn read(path: &Path, config: &CompareConfig) -> Result<ComparedRun> {
             return Err(ConfigError::usage(&format!("--{flag}"), why).into());
         }
         let text = fs::read_to_string(path).with_context(|| replay::unreadable(path))?;
-        return saved_report::run(&name, &text).map_err(Error::msg).with_context(|| replay::unreadable(path));
+        let run = saved_report::run(&name, &text).map_err(Error::msg).with_context(|| replay::unreadable(path))?;
+        let source = HtmlSource::of_report(name, &run.conditions.kernel);
+        return Ok((run, source));
     }
     let input = config.view.input.clone().unwrap_or_default();
     let mut view = config.view.clone();
@@ -38,9 +41,10 @@ pub fn read(path: &Path, config: &CompareConfig) -> Result<ComparedRun> {
         Kept::Histograms { interval_ns, .. } => interval_ns.max(READING_INTERVAL_NS),
         Kept::Events | Kept::Waits => READING_INTERVAL_NS,
     });
+    let of_header = HtmlSource::new(Some(name.clone()), &header);
     let mut run = RunView::new(name, &header, &view);
     source.show(&view, &mut run)?;
-    Ok(run.into_run())
+    Ok((run.into_run(), of_header))
 }
 
 /// Whether a file begins as JSON does.

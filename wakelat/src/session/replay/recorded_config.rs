@@ -113,7 +113,7 @@ mod tests {
     fn of(flags: &str, classes: &[Class], from: LatencyFrom) -> Result<Config, String> {
         let line = format!("wakelat hist -i file {flags}");
         let parsed = crate::cli::parse(line.split_whitespace().map(Into::into)).map_err(|error| error.to_string())?;
-        let Command::Hist(config) = parsed.command else { panic!("{:?}", parsed.command) };
+        let Command::Hist(config, _) = parsed.command else { panic!("{:?}", parsed.command) };
         let header = Header { classes: classes.to_vec(), from, ..Header::default() };
         config_of(&[&header], &config, config.input.as_ref().unwrap()).map_err(|error| error.to_string())
     }
@@ -145,7 +145,7 @@ mod tests {
     fn of_text(flags: &str, has_delivery: bool, has_processes: bool) -> Result<Config, String> {
         let line = format!("wakelat hist -i file {flags}");
         let parsed = crate::cli::parse(line.split_whitespace().map(Into::into)).map_err(|error| error.to_string())?;
-        let Command::Hist(config) = parsed.command else { panic!("{:?}", parsed.command) };
+        let Command::Hist(config, _) = parsed.command else { panic!("{:?}", parsed.command) };
         let text = Some(TextSource { kind: TextKind::Ftrace, has_delivery, has_processes, resolution_ns: 1 });
         let header = Header { classes: Class::ALL.into(), from: LatencyFrom::Waking, text, ..Header::default() };
         config_of(&[&header], &config, config.input.as_ref().unwrap()).map_err(|error| error.to_string())
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn waits_below_the_threshold_of_the_recording_are_not_shown() {
         let of = |flags: &str, recorded_ns| {
-            let Command::Hist(config) =
+            let Command::Hist(config, _) =
                 crate::cli::parse(format!("wakelat hist -i file {flags}").split_whitespace().map(Into::into))
                     .unwrap()
                     .command

@@ -149,7 +149,7 @@ mod tests {
         let open = |flags: &str| {
             let line = format!("wakelat hist -i {} {flags}", path.display());
             let parsed = crate::cli::parse(line.split_whitespace().map(Into::into)).unwrap();
-            let Command::Hist(config) = parsed.command else { panic!("{line}") };
+            let Command::Hist(config, _) = parsed.command else { panic!("{line}") };
             SavedInput::open(&config.input.unwrap())
         };
         assert!(matches!(open(""), Ok(SavedInput::Text(_))));

@@ -26,17 +26,7 @@ type TimeLineShare = (usize, Option<usize>, u64, Vec<(u64, u64)>);
 impl TimeLine {
     /// The time line of the wait in `row`.
     pub fn new(row: usize, breakdown: &Breakdown, names: &dyn Names, table: &mut NameTable) -> Self {
-        let pieces = |index: usize| {
-            let mut pieces: Vec<(u64, u64)> = Vec::new();
-            for span in breakdown.spans.iter().filter(|span| span.share == index) {
-                let (from_ns, to_ns) = (span.from_ns - breakdown.from_ns, span.to_ns - breakdown.from_ns);
-                match pieces.last_mut() {
-                    Some((_, end_ns)) if from_ns - *end_ns <= breakdown.latency_ns / VISIBLE => *end_ns = to_ns,
-                    _ => pieces.push((from_ns, to_ns)),
-                }
-            }
-            pieces
-        };
+        let pieces = |index: usize| breakdown.pieces(index, breakdown.latency_ns / VISIBLE);
         let mut times: Vec<u64> = breakdown.shares.iter().map(|share| share.ns).collect();
         times.sort_unstable_by(|a, b| b.cmp(a));
         let least_ns = times.get(DRAWN).map_or(0, |ns| ns + 1);

@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::{
-    aggregate::{Groups, key::Key},
+    aggregate::key::Key,
     report::LatencyFrom,
     timeline::{Timeline, event::Event, testing::EventStream},
     wait::Comm,
@@ -11,16 +11,14 @@ use crate::{
 
 /// The page of these events, and the figures in it.
 fn page_of(events: &[Event]) -> (String, Value) {
-    let (mut page, mut timeline) = (HtmlReport::default(), Timeline::default());
-    let mut groups = Groups::new(Vec::new(), false, 10);
+    let (mut page, mut timeline) = (HtmlReport::new(false), Timeline::default());
     for event in events {
         if let Some(breakdown) = timeline.push(event) {
             page.add(breakdown, 0);
-            groups.record(&breakdown.ended_wait.wait);
         }
     }
     let summary = testing::summary(events, LatencyFrom::default(), &[Key::Cgroup, Key::Comm]);
-    let report = Report { groups: groups.report(&testing::TestNames, None), ..testing::report(&summary) };
+    let report = testing::report(&summary);
     let mut html = Vec::new();
     page.write(summary, &report, &[], &testing::TestNames, &mut html).unwrap();
     let html = String::from_utf8(html).unwrap();
