@@ -92,6 +92,35 @@ fn a_page_beside_any_view_has_its_waits_by_class_however_they_are_grouped() {
 }
 
 #[test]
+fn a_picture_of_any_view_has_all_time_of_its_waits() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("picture.svg");
+    let path = file.to_str().expect("a path");
+    let drawn = |attribute: &str, of: &str| -> u64 {
+        let svg = std::fs::read_to_string(&file).expect("a picture");
+        let bars = svg.split("<rect ").filter(|bar| bar.contains(of));
+        let values = bars.filter_map(|bar| bar.split_once(&format!(" {attribute}=\""))?.1.split('"').next());
+        values.map(|value| value.parse::<u64>().expect("a number")).sum()
+    };
+    for flags in [&["--by", "cgroup"][..], &[]] {
+        let why = document(&[&["demo", "why", "-q", "--json", "--svg", path], flags].concat());
+        assert_eq!(drawn("data-ns", "data-of=\"class\""), sum(&why["classes"], "sum_ns"));
+        let groups = if flags.is_empty() { 0 } else { sum(&why["groups"], "sum_ns") };
+        assert_eq!(drawn("data-ns", "data-of=\"group\""), groups);
+    }
+    shown(&["demo", "--svg", path]);
+    assert!(drawn("data-ns", "data-class=\"runqueue\"") > 0);
+    let hist = document(&["demo", "hist", "-q", "--json", "--class", "wakeup,new", "--svg", path]);
+    assert_eq!(drawn("data-waits", "c0"), sum(&hist["groups"], "count"));
+    let lines = shown(&["demo", "trace", "-q", "--breakdown", "--csv", "--svg", path]);
+    let mut rows = lines.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = rows.next().expect("a head");
+    let latency = head.iter().position(|name| *name == "latency_ns").expect("a column");
+    let longest = rows.filter_map(|row| row.get(latency)?.parse::<u64>().ok()).max();
+    assert_eq!(Some(drawn("data-ns", "data-component")), longest);
+}
+
+#[test]
 fn parts_of_the_demo_add_up_and_it_can_be_shown_with_other_recordings() {
     let waits = |flags: &[&str]| document(&[&["demo", "hist", "--json", "-q"], flags].concat());
     let count = |flags: &[&str]| sum(&waits(flags)["groups"], "count");

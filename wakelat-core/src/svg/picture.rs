@@ -26,7 +26,7 @@ text { font: 13px system-ui, sans-serif; fill: #1b1f24 }
 @media (prefers-color-scheme: dark) {
   text { fill: #e4e8ec } .dim { fill: #9aa5b1 } .mark { fill: #6db3ff }
   .ground { fill: #14171a; stroke: #343b43 } line { stroke: #343b43 } line.mark { stroke: #6db3ff }
-  .c0 { fill: #4aa3df } .c3 { fill: #dd9cc0 } .c6 { fill: #c9c948 } .c7 { fill: #9aa0a8 }
+  .c0 { fill: #4aa3df } .c3 { fill: #dd9cc0 } .c4 { fill: #b5e2fa } .c6 { fill: #c9c948 } .c7 { fill: #9aa0a8 }
 }";
 
 /// Where a text is attached to its place.

@@ -31,6 +31,10 @@ pub(super) struct DemoFlags {
     #[arg(long, value_name = "FILE", conflicts_with = "view")]
     report: Option<OsString>,
 
+    /// Also write the causes of its waits as a picture (SVG)
+    #[arg(long, value_name = "FILE", conflicts_with = "view")]
+    svg: Option<OsString>,
+
     /// The flags of the view, as with -i
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
     flags: Vec<OsString>,
@@ -51,8 +55,9 @@ impl DemoFlags {
     /// The same as a command line that reads the demo recording, and whether that is an overview.
     pub(super) fn command_line(self) -> (Vec<OsString>, bool) {
         let Some(view) = self.view.as_ref().and_then(DemoView::to_possible_value) else {
-            let report = self.report.into_iter().flat_map(|file| ["--report".into(), file]);
-            return (overview(&["--input", DEMO]).into_iter().chain(report).collect(), true);
+            let files = [("--report", self.report), ("--svg", self.svg)];
+            let files = files.into_iter().filter_map(|(flag, file)| Some([flag.into(), file?])).flatten();
+            return (overview(&["--input", DEMO]).into_iter().chain(files).collect(), true);
         };
         let view = ["wakelat", view.get_name(), "--input", DEMO].map(OsString::from);
         (view.into_iter().chain(self.flags).collect(), false)

@@ -51,7 +51,7 @@ const PAGE: HtmlPage = HtmlPage {
         ("waits", "Waits"),
         ("trust", "Can this be trusted?"),
     ],
-    script: include_str!("recording.js"),
+    script: concat!(include_str!("flame_graph.js"), include_str!("recording.js")),
 };
 
 /// What the page shows of each wait.
