@@ -5,25 +5,27 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser},
 };
 
-use super::{CliError, CommonFlags, GroupingFlags, RecordingFlags};
+use super::{CliError, CommonFlags, GroupingFlags, RecordingFlags, collected_events::DEFAULT};
 use crate::config::{Config, TableConfig, duration, number};
 use wakelat_core::{aggregate::key::Key, render::top_table::Sort};
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
 Examples:
-  wakelat top                        tasks with the longest waits, refreshed every second
-  wakelat top --sort p99 -n 20       the twenty tasks with the worst 99th percentile
-  wakelat top --last                 only the last second, refreshed every second
-  wakelat top --by cgroup            cgroups instead of tasks
+  wakelat top                        on a terminal: interactive screens; ? lists the keys, q quits
+  wakelat top --batch                a table of tasks with the longest waits, every second
+  wakelat top --batch --sort p99 -n 20   the twenty tasks with the worst 99th percentile
+  wakelat top --batch --last         only the last second, refreshed every second
+  wakelat top --batch --by cgroup    cgroups instead of tasks
   wakelat top -d 5s --json           JSON after five seconds
   wakelat top -i file.wakelat        the tasks of a recording
 
+On a terminal, the screens show tasks, cgroups and what they waited for; `s` saves a recording of the
+last 30 seconds, and `h` an HTML report. Without a terminal, with --batch, or if a setting sends no
+events from the kernel (--mode aggregate, --max-overhead), there is a table.
 The table covers all waits since the start (--last: in the last interval), of all classes, including
 preempted tasks (see --class). `run time` is the CPU time that the kernel accounted to a thread in
-that time; `-` means unknown. Only tables of threads have this column.
-Keys on a terminal: q quits, i switches between the last interval and a new total from then on,
-s sorts by the next column.";
+that time; `-` means unknown. Only tables of threads have this column.";
 
 /// Show a live table of tasks: waits, average, percentiles, and the longest wait with its time
 #[derive(Debug, Args)]
@@ -44,6 +46,10 @@ pub(super) struct TopFlags {
     /// Show only the last interval instead of everything since the start
     #[arg(long, help_heading = "Table")]
     last: bool,
+
+    /// Print the table also on a terminal, instead of the interactive screens
+    #[arg(short, long, help_heading = "Table")]
+    batch: bool,
 
     #[command(flatten)]
     recording: RecordingFlags,
@@ -66,7 +72,14 @@ fn sort() -> impl TypedValueParser<Value = Sort> {
 
 impl TopFlags {
     pub(super) fn table(&self) -> TableConfig {
-        TableConfig { sort: self.sort, limit: self.limit, last_only: self.last }
+        TableConfig {
+            sort: self.sort,
+            limit: self.limit,
+            last_only: self.last,
+            batch: self.batch,
+            mode: self.grouping.mode(),
+            collect: DEFAULT,
+        }
     }
 
     pub(super) fn config(
