@@ -169,7 +169,7 @@ fn crates_depend_on_each_other_in_one_direction() {
 
 #[test]
 fn data_flows_in_one_direction() {
-    let knows: [(&str, &[&str]); 30] = [
+    let knows: [(&str, &[&str]); 31] = [
         ("wakelat-core/src/wait.rs", &[]),
         ("wakelat-core/src/files.rs", &["wait"]),
         ("wakelat-core/src/softirq.rs", &[]),
@@ -201,6 +201,10 @@ fn data_flows_in_one_direction() {
         (
             "wakelat-core/src/html_report/",
             &["aggregate", "files", "recording", "render", "report", "timeline", "wait", "why"],
+        ),
+        (
+            "wakelat-core/src/top_screen/",
+            &["aggregate", "files", "render", "report", "terminal_input", "timeline", "top_screen", "wait", "why"],
         ),
         ("wakelat-core/src/folded_waits.rs", &["aggregate", "render", "timeline", "why"]),
         (
