@@ -202,6 +202,10 @@ fn data_flows_in_one_direction() {
             "wakelat-core/src/html_report/",
             &["aggregate", "files", "recording", "render", "report", "timeline", "wait", "why"],
         ),
+        (
+            "wakelat-core/src/top_screen/",
+            &["aggregate", "files", "render", "report", "terminal_input", "timeline", "top_screen", "wait", "why"],
+        ),
         ("wakelat-core/src/folded_waits.rs", &["aggregate", "render", "timeline", "why"]),
         (
             "wakelat-core/src/osnoise_tracers/render/",
