@@ -154,6 +154,7 @@ fn every_key_is_accepted_and_q_restores_the_terminal() -> TestOutcome {
     let shell = Shell::begin(120, 40)?;
     let before = shell.settings("before");
     shell.start("top -q");
+    shell.until("there is a table", |screen| screen.contains("total wait") && screen.contains("all ("));
     for key in KEYS {
         shell.press(&[key]);
         until("the key has been read", || shell.state() == "1 0 1");
@@ -174,10 +175,12 @@ fn a_resized_terminal_is_redrawn_in_its_size() -> TestOutcome {
     for (columns, rows) in [(80, 24), (40, 12), (150, 50)] {
         let (columns, rows) = (columns.to_string(), rows.to_string());
         shell.tmux(&["resize-window", "-x", &columns, "-y", &rows]);
-        // An hour's interval: only the new size draws.
-        let first =
-            shell.until("the screen is drawn again", |screen| !screen.lines().next().unwrap_or("").trim().is_empty());
-        assert!(first.lines().count() <= rows.parse().expect("a number"), "{first}");
+        // An hour's interval: only the new size draws. The title is in the first row, the keys are in the last.
+        let last = rows.parse::<usize>().expect("a number") - 1;
+        shell.until("the screen is drawn in the new size", |screen| {
+            let row = |at: usize| screen.lines().nth(at).unwrap_or_default();
+            row(0).starts_with("wakelat top") && row(last).starts_with("Enter open")
+        });
         assert_eq!(shell.state(), "1 0 1");
     }
     shell.press(&["q"]);
@@ -279,6 +282,7 @@ fn a_recording_stays_on_the_screen_until_q() -> TestOutcome {
     let shell = Shell::begin(100, 30)?;
     let before = shell.settings("before");
     shell.start("demo top -q");
+    shell.until("there is a table", |screen| screen.contains("demo recording") && screen.contains("postgres/1958"));
     shell.press(&["s"]);
     shell.until("the message is shown", |screen| screen.contains("this is a recording already"));
     // Until everything has been read, there is no page.
@@ -322,12 +326,14 @@ fn output_that_is_not_for_a_terminal_has_no_escape_sequence() -> TestOutcome {
 
 fn a_setting_without_events_shows_a_table_and_why() -> TestOutcome {
     let shell = Shell::begin(120, 50)?;
-    for (flags, why) in
-        [("--mode aggregate", "`--mode aggregate` sends no events"), ("--max-overhead 5%", "a sample of the tasks")]
-    {
-        shell.begin_command(&format!("{} top -n 5 -d 1s {flags} 2> notes", binary().display()));
+    for (flags, why) in [
+        ("--mode aggregate", "`--mode aggregate` sends no events"),
+        ("--max-overhead 5%", "a sample of the tasks"),
+        ("--sort p99", "`--sort` is a flag of the table"),
+    ] {
+        shell.begin_command(&format!("{} top -d 1s {flags} 2> notes", binary().display()));
         let screen = shell.assert_ended(0);
-        assert!(screen.contains("all since "), "{screen}");
+        assert!(screen.contains("overhead: "), "{screen}");
         let notes = fs::read_to_string(shell.path("notes")).expect("a file");
         assert!(notes.contains("a table instead of interactive screens: ") && notes.contains(why), "{notes}");
     }

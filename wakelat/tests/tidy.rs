@@ -217,10 +217,6 @@ fn data_flows_in_one_direction() {
             "wakelat-core/src/trace_text/",
             &["aggregate", "decode", "recording", "report", "timeline", "trace_line", "wait"],
         ),
-        (
-            "wakelat-core/src/top_screen/",
-            &["aggregate", "files", "render", "report", "terminal_input", "timeline", "wait", "why"],
-        ),
         ("wakelat-core/src/", &[]),
         ("wakelat/src/cli/", &["config"]),
         ("wakelat/src/config/", &["config"]),

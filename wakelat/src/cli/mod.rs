@@ -197,7 +197,7 @@ fn parse_on(
         }
         Verb::Hist(flags) => Command::Hist(flags.config(given, || Ok(machine()?))?),
         Verb::Top(flags) => {
-            let table = flags.table();
+            let table = flags.table(given);
             Command::Top(flags.config(given, || Ok(machine()?))?, table)
         }
         Verb::Trace(flags) => {

@@ -212,6 +212,7 @@ fn the_table_is_sorted_as_requested() {
         limit: None,
         last_only: false,
         batch: false,
+        flag: None,
         mode: None,
         collect: collected_events::DEFAULT,
     };
@@ -220,7 +221,10 @@ fn the_table_is_sorted_as_requested() {
     let all = config("wakelat top");
     assert!(all.merged && all.classes.contains(Class::Preempted), "preempted tasks wait too");
     assert!(!config("wakelat top --class wakeup").classes.contains(Class::Preempted));
-    assert_eq!(table("wakelat top --sort p99 -n 20"), TableConfig { sort: Sort::P99, limit: Some(20), ..default });
+    assert_eq!(
+        table("wakelat top --sort p99 -n 20"),
+        TableConfig { sort: Sort::P99, limit: Some(20), flag: Some("--sort"), ..default }
+    );
 }
 
 #[test]

@@ -14,15 +14,16 @@ const EXAMPLES: &str = "\
 Examples:
   wakelat top                        on a terminal: interactive screens; ? lists the keys, q quits
   wakelat top --batch                a table of tasks with the longest waits, every second
-  wakelat top --batch --sort p99 -n 20   the twenty tasks with the worst 99th percentile
-  wakelat top --batch --last         only the last second, refreshed every second
-  wakelat top --batch --by cgroup    cgroups instead of tasks
+  wakelat top --sort p99 -n 20       a table of the twenty tasks with the worst 99th percentile
+  wakelat top --last                 the same of only the last second
+  wakelat top --by cgroup            a table of cgroups instead of tasks
   wakelat top -d 5s --json           JSON after five seconds
   wakelat top -i file.wakelat        the tasks of a recording
 
-On a terminal, the screens show tasks, cgroups and what they waited for; `s` saves a recording of the
-last 30 seconds, and `h` an HTML report. Without a terminal, with --batch, or if a setting sends no
-events from the kernel (--mode aggregate, --max-overhead), there is a table.
+On a terminal, the screens show tasks, cgroups and what they waited for. `s` saves a recording
+of the last 30 seconds, and `h` an HTML report. There is a table instead without a terminal,
+with --batch, with a flag of the table (--sort, --limit, --last, --by), and if a setting sends
+no events from the kernel (--mode aggregate, --max-overhead).
 The table covers all waits since the start (--last: in the last interval), of all classes, including
 preempted tasks (see --class). `run time` is the CPU time that the kernel accounted to a thread in
 that time; `-` means unknown. Only tables of threads have this column.";
@@ -59,6 +60,16 @@ pub(super) struct TopFlags {
     common: CommonFlags,
 }
 
+/// Flags that only a table has.
+const TABLE_FLAGS: [(&str, &str); 6] = [
+    ("sort", "--sort"),
+    ("limit", "--limit"),
+    ("last", "--last"),
+    ("by", "--by"),
+    ("per_process", "--per-process"),
+    ("per_thread", "--per-thread"),
+];
+
 /// Measures all classes by default: preempted tasks wait as well, and mostly longer.
 pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
     command.mut_arg("class", |class| class.default_value("runqueue"))
@@ -71,12 +82,14 @@ fn sort() -> impl TypedValueParser<Value = Sort> {
 }
 
 impl TopFlags {
-    pub(super) fn table(&self) -> TableConfig {
+    pub(super) fn table(&self, given: impl Fn(&str) -> bool) -> TableConfig {
+        let flag = TABLE_FLAGS.into_iter().find(|(id, _)| given(id));
         TableConfig {
             sort: self.sort,
             limit: self.limit,
             last_only: self.last,
             batch: self.batch,
+            flag: flag.map(|(_, flag)| flag),
             mode: self.grouping.mode(),
             collect: DEFAULT,
         }

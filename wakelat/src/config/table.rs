@@ -13,6 +13,8 @@ pub struct TableConfig {
     pub last_only: bool,
     /// Print the table also on a terminal, instead of the interactive screens.
     pub batch: bool,
+    /// A flag was given that only a table has.
+    pub flag: Option<&'static str>,
     /// Where waits are aggregated, if that was given.
     pub mode: Option<Mode>,
     /// The causes to separate from the run time of tasks, on the interactive screens.

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     collect::TimelineSettings,
     config::{Config, RecordConfig, TableConfig},
-    session::{InputAction, StopReason, View, open_input, replay},
+    session::{InputAction, StopReason, View, replay},
     status::status,
 };
 use wakelat_core::{
@@ -72,9 +72,10 @@ pub fn show(source: Source, config: &Config, table: TableConfig) -> Result<StopR
 
 /// Where the waits come from: the host that is measured, or the files.
 fn name(source: &Source, config: &Config, table: TableConfig) -> String {
-    let paths = config.input.as_ref().filter(|input| input.measured.is_none()).map(|input| &input.paths);
-    match (source.headers().first(), paths) {
-        (_, Some(paths)) => paths.iter().map(|path| open_input::name(path)).collect::<Vec<_>>().join(", "),
+    let saved = config.input.as_ref().filter(|input| input.measured.is_none());
+    match (source.headers().first(), saved) {
+        (_, Some(input)) if input.is_demo() => "demo recording".to_owned(),
+        (_, Some(input)) => input.paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "),
         (Some(header), None) => header.machine.host.clone(),
         (None, None) => {
             let record = RecordConfig::of_events(table.collect, std::collections::BTreeMap::new());

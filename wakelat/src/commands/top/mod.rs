@@ -27,7 +27,7 @@ pub fn top(config: &Config, table: TableConfig) -> Result<StopReason> {
         return table::show(source, &config, table);
     }
     let obstacle = match obstacle(config, table) {
-        Some(why) => why.to_owned(),
+        Some(why) => why,
         None => match Source::open(&Config { mode: Mode::Samples, ..config.clone() }) {
             Ok((source, config)) if has_events(&source) => return interactive::show(source, &config, table),
             Ok((source, config)) => {
@@ -54,12 +54,16 @@ fn has_terminal(config: &Config, table: TableConfig) -> bool {
     is_text && !table.batch && style(&config.output).0.cursor && terminal::is_ours()
 }
 
-/// Why there are no interactive screens with these settings, if so: they need every event.
-fn obstacle(config: &Config, table: TableConfig) -> Option<&'static str> {
-    if table.mode == Some(Mode::Aggregate) {
-        return Some("`--mode aggregate` sends no events from the kernel");
+/// Why there are no interactive screens with these settings, if so: they need every event, and have no settings of a
+/// table.
+fn obstacle(config: &Config, table: TableConfig) -> Option<String> {
+    if let Some(flag) = table.flag {
+        return Some(format!("`{flag}` is a flag of the table"));
     }
-    config.max_overhead_ppm.map(|_| "`--max-overhead` measures a sample of the tasks")
+    if table.mode == Some(Mode::Aggregate) {
+        return Some("`--mode aggregate` sends no events from the kernel".to_owned());
+    }
+    config.max_overhead_ppm.map(|_| "`--max-overhead` measures a sample of the tasks".to_owned())
 }
 
 fn has_events(source: &Source) -> bool {
