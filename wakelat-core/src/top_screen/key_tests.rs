@@ -120,6 +120,7 @@ fn the_last_interval_has_only_its_own_waits() {
         }
     }
     let mut events = stream.events.iter();
+    let mut reported_ns = 1_000;
     for waits in [1, 2, 3] {
         events.by_ref().take(2 * waits).for_each(|event| screen.event(event, 0, &TestNames));
         screen.report(&Report::default());
@@ -127,6 +128,11 @@ fn the_last_interval_has_only_its_own_waits() {
             screen.measuring.measured.last.waits.values().map(|sum| sum.figures.waits).sum::<u64>(),
             waits as u64
         );
+        let measured = &screen.measuring.measured;
+        if waits > 1 {
+            assert_eq!(measured.last.span_ns, (reported_ns, measured.now_ns));
+        }
+        reported_ns = measured.now_ns;
     }
     screen.start_window();
     assert!(drawn(&mut screen, 80, 24).contains("0 waits"));

@@ -58,6 +58,8 @@ pub struct Measuring {
     pub names: TaskNames,
     current: WaitTable,
     since_report: WaitTable,
+    /// Until when the tables have everything: ns of CLOCK_MONOTONIC.
+    flushed_ns: u64,
     reports: u64,
 }
 
@@ -70,6 +72,7 @@ impl Measuring {
             names: TaskNames::default(),
             current: WaitTable::default(),
             since_report: WaitTable::default(),
+            flushed_ns: 0,
             reports: 0,
         }
     }
@@ -109,6 +112,7 @@ impl Measuring {
             ..Measured::default()
         };
         (self.current, self.since_report, self.reports) = (WaitTable::default(), WaitTable::default(), 0);
+        self.flushed_ns = now_ns;
     }
 
     /// Ends the time since the last report.
@@ -125,6 +129,7 @@ impl Measuring {
         let now_ns = self.measured.now_ns;
         if self.measured.start_ns.is_none() {
             (self.measured.start_ns, self.measured.now_ns) = (Some(at_ns), at_ns);
+            self.flushed_ns = at_ns;
             return;
         }
         let interval_ns = self.measured.interval_ns;
@@ -143,10 +148,10 @@ impl Measuring {
         measured.cpus.count_until(at_ns, |task, cpu, ns| current.add_run(task, cpu, ns));
         // The end of an interval belongs to it.
         let number = at_ns.saturating_sub(1) / measured.interval_ns;
-        let begin_ns = (number * measured.interval_ns).max(measured.start_ns.unwrap_or(0));
         let mut table = std::mem::take(current);
         table.shorten(MAX_INTERVAL_SIZE);
-        table.span_ns = (begin_ns.min(at_ns), at_ns);
+        table.span_ns = (self.flushed_ns.min(at_ns), at_ns);
+        self.flushed_ns = at_ns;
         measured.generation += 1;
         let total = Arc::make_mut(&mut measured.total);
         total.merge(&table);
