@@ -6,7 +6,7 @@ use wakelat_common::Class;
 
 use super::{
     ScreenAction, TopScreen, TopScreenSettings,
-    state::page::Page,
+    state::page::ScreenPage,
     testing::{demo_screen, drawn, press, settings, type_text},
     view::{group_id::GroupId, selection::TimeSpan},
 };
@@ -20,7 +20,7 @@ use crate::{
 
 fn subject(screen: &TopScreen) -> Vec<GroupId> {
     match screen.pages.last() {
-        Some(Page::Groups(page)) => page.subject(),
+        Some(ScreenPage::Groups(page)) => page.subject(),
         page => panic!("{page:?}"),
     }
 }
@@ -35,7 +35,7 @@ fn five_keys_lead_to_the_task_that_caused_the_longest_wait() {
     for key in [enter, enter, enter, TerminalKey::Down, enter] {
         assert_eq!(press(&mut screen, key), ScreenAction::Redraw);
     }
-    let Some(Page::Wait(page)) = screen.pages.get(2) else { panic!("{:?}", screen.pages) };
+    let Some(ScreenPage::Wait(page)) = screen.pages.get(2) else { panic!("{:?}", screen.pages) };
     assert_eq!((page.wait.latency_ns, page.wait.class), (52_783_468, Class::Preempted));
     assert_eq!(page.wait.latency_ns, screen.measuring.measured.total.longest.waits()[0].latency_ns);
     let runs = &screen.measuring.measured.total.runs;
@@ -191,7 +191,7 @@ fn clicks_select_open_and_sort() {
     assert_eq!(screen.input(TerminalInput::Scroll { up: false }), ScreenAction::Redraw);
     let tab = first.lines().next().unwrap().find("CPUs").unwrap() as u16;
     click(&mut screen, tab, 0);
-    assert!(matches!(screen.pages.last(), Some(Page::Cpus(_))));
+    assert!(matches!(screen.pages.last(), Some(ScreenPage::Cpus(_))));
 }
 
 #[test]

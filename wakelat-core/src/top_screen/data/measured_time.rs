@@ -27,7 +27,7 @@ const MAX_STEPS: u64 = 64;
 
 /// What the screens show: cheap to clone, to freeze it.
 #[derive(Clone, Debug, Default)]
-pub struct Measured {
+pub struct MeasuredTime {
     /// The length of an interval: ns.
     pub interval_ns: u64,
     /// The intervals that have events, by number.
@@ -53,7 +53,7 @@ pub struct Measured {
 pub struct Measuring {
     timeline: Timeline,
     /// What is shown.
-    pub measured: Measured,
+    pub measured: MeasuredTime,
     /// The names that it needs.
     pub names: TaskNames,
     current: WaitTable,
@@ -68,7 +68,7 @@ impl Measuring {
     pub fn new(from: LatencyFrom) -> Self {
         Self {
             timeline: Timeline::new(from),
-            measured: Measured { interval_ns: SHORTEST_NS, ..Measured::default() },
+            measured: MeasuredTime { interval_ns: SHORTEST_NS, ..MeasuredTime::default() },
             names: TaskNames::default(),
             current: WaitTable::default(),
             since_report: WaitTable::default(),
@@ -101,15 +101,15 @@ impl Measuring {
     pub fn start_window(&mut self) {
         let measured = &mut self.measured;
         measured.cpus.count_until(measured.now_ns, |_, _, _| ());
-        let Measured { generation, now_ns, unix_offset_ns, cpus, .. } = std::mem::take(measured);
-        *measured = Measured {
+        let MeasuredTime { generation, now_ns, unix_offset_ns, cpus, .. } = std::mem::take(measured);
+        *measured = MeasuredTime {
             interval_ns: SHORTEST_NS,
             generation: generation + 1,
             now_ns,
             start_ns: (now_ns > 0).then_some(now_ns),
             unix_offset_ns,
             cpus,
-            ..Measured::default()
+            ..MeasuredTime::default()
         };
         (self.current, self.since_report, self.reports) = (WaitTable::default(), WaitTable::default(), 0);
         self.flushed_ns = now_ns;
@@ -162,7 +162,7 @@ impl Measuring {
     }
 }
 
-impl Measured {
+impl MeasuredTime {
     fn add(&mut self, number: u64, table: WaitTable) {
         match self.intervals.last_mut() {
             Some((last, of)) if *last >= number => {
