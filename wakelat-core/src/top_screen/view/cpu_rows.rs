@@ -15,7 +15,7 @@ pub struct CpuRow {
     /// Its number.
     pub cpu: u32,
     /// What it runs now.
-    pub now: CpuNow,
+    pub state: CpuNow,
     /// The tasks that are known to wait for it now, the one that has waited longest first.
     pub waiting: Vec<RunnableTask>,
     /// How long it ran tasks: ns.
@@ -38,8 +38,8 @@ pub struct CpuRows {
 impl CpuRows {
     /// The CPUs.
     pub fn new(measured: &MeasuredTime, tables: &[Arc<WaitTable>]) -> Self {
-        let row = |(cpu, now): (&u32, &CpuNow)| {
-            (*cpu, CpuRow { cpu: *cpu, now: *now, waiting: measured.cpus.waiting_on(*cpu), ..CpuRow::default() })
+        let row = |(cpu, state): (&u32, &CpuNow)| {
+            (*cpu, CpuRow { cpu: *cpu, state: *state, waiting: measured.cpus.waiting_on(*cpu), ..CpuRow::default() })
         };
         let mut cpus: BTreeMap<u32, CpuRow> = measured.cpus.cpus().iter().map(row).collect();
         for table in tables {
