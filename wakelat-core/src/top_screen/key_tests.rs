@@ -6,7 +6,7 @@ use wakelat_common::Class;
 
 use super::{
     ScreenAction, TopScreen, TopScreenSettings,
-    state::page::Page,
+    state::page::ScreenPage,
     testing::{demo_screen, drawn, press, settings, type_text},
     view::{group_id::GroupId, selection::TimeSpan},
 };
@@ -20,7 +20,7 @@ use crate::{
 
 fn subject(screen: &TopScreen) -> Vec<GroupId> {
     match screen.pages.last() {
-        Some(Page::Groups(page)) => page.subject(),
+        Some(ScreenPage::Groups(page)) => page.subject(),
         page => panic!("{page:?}"),
     }
 }
@@ -35,7 +35,7 @@ fn five_keys_lead_to_the_task_that_caused_the_longest_wait() {
     for key in [enter, enter, enter, TerminalKey::Down, enter] {
         assert_eq!(press(&mut screen, key), ScreenAction::Redraw);
     }
-    let Some(Page::Wait(page)) = screen.pages.get(2) else { panic!("{:?}", screen.pages) };
+    let Some(ScreenPage::Wait(page)) = screen.pages.get(2) else { panic!("{:?}", screen.pages) };
     assert_eq!((page.wait.latency_ns, page.wait.class), (52_783_468, Class::Preempted));
     assert_eq!(page.wait.latency_ns, screen.measuring.measured.total.longest.waits()[0].latency_ns);
     let runs = &screen.measuring.measured.total.runs;
@@ -120,6 +120,7 @@ fn the_last_interval_has_only_its_own_waits() {
         }
     }
     let mut events = stream.events.iter();
+    let mut reported_ns = 1_000;
     for waits in [1, 2, 3] {
         events.by_ref().take(2 * waits).for_each(|event| screen.event(event, 0, &TestNames));
         screen.report(&Report::default());
@@ -127,6 +128,11 @@ fn the_last_interval_has_only_its_own_waits() {
             screen.measuring.measured.last.waits.values().map(|sum| sum.figures.waits).sum::<u64>(),
             waits as u64
         );
+        let measured = &screen.measuring.measured;
+        if waits > 1 {
+            assert_eq!(measured.last.span_ns, (reported_ns, measured.now_ns));
+        }
+        reported_ns = measured.now_ns;
     }
     screen.start_window();
     assert!(drawn(&mut screen, 80, 24).contains("0 waits"));
@@ -185,7 +191,7 @@ fn clicks_select_open_and_sort() {
     assert_eq!(screen.input(TerminalInput::Scroll { up: false }), ScreenAction::Redraw);
     let tab = first.lines().next().unwrap().find("CPUs").unwrap() as u16;
     click(&mut screen, tab, 0);
-    assert!(matches!(screen.pages.last(), Some(Page::Cpus(_))));
+    assert!(matches!(screen.pages.last(), Some(ScreenPage::Cpus(_))));
 }
 
 #[test]

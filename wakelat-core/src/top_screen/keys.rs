@@ -5,7 +5,7 @@ use super::{
     state::{
         hit::{Hit, Panel},
         list_position::{ListPosition, Move},
-        page::{GroupsPage, Page, TablePage, WaitPage},
+        page::{GroupsPage, ScreenPage, TablePage, WaitPage},
     },
     view::{
         cpu_rows::CpuRows,
@@ -83,20 +83,20 @@ impl TopScreen {
     fn show(&mut self, key: char) {
         let position = ListPosition::default();
         let is_open = match self.pages.last() {
-            Some(Page::Cpus(_)) => key == 'c',
-            Some(Page::Trust(_)) => key == 'v',
-            Some(Page::Help(_)) => key == '?',
+            Some(ScreenPage::Cpus(_)) => key == 'c',
+            Some(ScreenPage::Trust(_)) => key == 'v',
+            Some(ScreenPage::Help(_)) => key == '?',
             _ => false,
         };
         match key {
             _ if is_open => _ = self.back(),
-            'c' => self.push(Page::Cpus(position)),
-            'v' => self.push(Page::Trust(position)),
-            _ => self.push(Page::Help(position)),
+            'c' => self.push(ScreenPage::Cpus(position)),
+            'v' => self.push(ScreenPage::Trust(position)),
+            _ => self.push(ScreenPage::Help(position)),
         }
     }
 
-    fn push(&mut self, page: Page) {
+    fn push(&mut self, page: ScreenPage) {
         self.bar.has_keys = false;
         if self.pages.len() == MAX_PAGES {
             self.pages.remove(1);
@@ -116,13 +116,13 @@ impl TopScreen {
     }
 
     fn next_panel(&mut self, forward: bool) -> ScreenAction {
-        let Some(Page::Groups(page)) = self.pages.last_mut() else { return ScreenAction::Nothing };
+        let Some(ScreenPage::Groups(page)) = self.pages.last_mut() else { return ScreenAction::Nothing };
         page.next_panel(forward);
         ScreenAction::Redraw
     }
 
     fn on_table(&mut self, change: impl FnOnce(&mut TablePage)) -> ScreenAction {
-        let Some(Page::Groups(GroupsPage { table: Some(table), .. })) = self.pages.last_mut() else {
+        let Some(ScreenPage::Groups(GroupsPage { table: Some(table), .. })) = self.pages.last_mut() else {
             return ScreenAction::Nothing;
         };
         change(table);
@@ -161,7 +161,7 @@ impl TopScreen {
         let details = self.cache.shown_details();
         let of_details = |length: fn(&GroupDetails) -> usize| details.map_or(0, length);
         match self.pages.last_mut() {
-            Some(Page::Groups(page)) => match (page.panel, &mut page.table) {
+            Some(ScreenPage::Groups(page)) => match (page.panel, &mut page.table) {
                 (Panel::Groups, Some(table)) => {
                     let Some(rows) = self.cache.shown_rows() else { return ScreenAction::Nothing };
                     table.rows.at = rows.position(&table.selected);
@@ -172,14 +172,14 @@ impl TopScreen {
                 (Panel::Causes, _) => page.causes.go(to, of_details(GroupDetails::causes)),
                 _ => page.waits.go(to, of_details(|details| details.longest.len())),
             },
-            Some(Page::Wait(page)) => {
+            Some(ScreenPage::Wait(page)) => {
                 page.shares.go(to, page.wait.shares.len() + usize::from(page.wait.left_out.0 > 0))
             }
-            Some(Page::Cpus(position)) => {
+            Some(ScreenPage::Cpus(position)) => {
                 let measured = self.frozen.as_deref().unwrap_or(&self.measuring.measured);
                 position.go(to, measured.cpus.cpus().len());
             }
-            Some(Page::Trust(position) | Page::Help(position)) => position.go(to, ANY_LENGTH),
+            Some(ScreenPage::Trust(position) | ScreenPage::Help(position)) => position.go(to, ANY_LENGTH),
             None => return ScreenAction::Nothing,
         }
         ScreenAction::Redraw
@@ -188,7 +188,7 @@ impl TopScreen {
     /// Opens what is selected.
     fn open(&mut self) -> ScreenAction {
         let next = match self.pages.last() {
-            Some(Page::Groups(page)) => match (page.panel, &page.table) {
+            Some(ScreenPage::Groups(page)) => match (page.panel, &page.table) {
                 (Panel::Groups, Some(table)) => {
                     let is_filter_off = page.is_unfiltered;
                     let subject = page.subject();
@@ -197,7 +197,7 @@ impl TopScreen {
                         _ => GroupsPage::tasks_of(subject),
                     };
                     next.is_unfiltered = is_filter_off;
-                    Some(Page::Groups(next))
+                    Some(ScreenPage::Groups(next))
                 }
                 (Panel::Causes, _) => {
                     let details = self.cache.shown_details();
@@ -208,19 +208,19 @@ impl TopScreen {
                 _ => {
                     let details = self.cache.shown_details();
                     let wait = details.and_then(|details| details.longest.get(page.waits.at));
-                    wait.map(|wait| Page::Wait(WaitPage::new(wait.clone())))
+                    wait.map(|wait| ScreenPage::Wait(WaitPage::new(wait.clone())))
                 }
             },
-            Some(Page::Wait(page)) => {
+            Some(ScreenPage::Wait(page)) => {
                 let Some(share) = page.wait.shares.get(page.shares.at) else { return ScreenAction::Nothing };
                 let culprit = share.culprit;
                 return self.open_culprit(&culprit);
             }
-            Some(Page::Cpus(position)) => {
+            Some(ScreenPage::Cpus(position)) => {
                 let measured = self.frozen.as_deref().unwrap_or(&self.measuring.measured);
                 let rows = CpuRows::new(measured, &[]);
                 let cpu = rows.cpus.get(position.at).map(|row| GroupId::Cpu(row.cpu));
-                cpu.map(|cpu| Page::Groups(GroupsPage::tasks_of(vec![cpu])))
+                cpu.map(|cpu| ScreenPage::Groups(GroupsPage::tasks_of(vec![cpu])))
             }
             _ => None,
         };
@@ -242,7 +242,7 @@ impl TopScreen {
                 return ScreenAction::Redraw;
             }
         };
-        self.push(Page::Groups(GroupsPage { is_unfiltered: true, ..page }));
+        self.push(ScreenPage::Groups(GroupsPage { is_unfiltered: true, ..page }));
         ScreenAction::Redraw
     }
 
@@ -261,7 +261,7 @@ impl TopScreen {
             Hit::Row(panel, at) => (panel, at),
         };
         let is_selected = match self.pages.last_mut() {
-            Some(Page::Groups(page)) => {
+            Some(ScreenPage::Groups(page)) => {
                 let had_keys = std::mem::replace(&mut page.panel, panel) == panel;
                 let was_at = match (panel, &mut page.table) {
                     (Panel::Groups, Some(table)) => {
@@ -278,8 +278,8 @@ impl TopScreen {
                 };
                 had_keys && was_at == at
             }
-            Some(Page::Wait(page)) => std::mem::replace(&mut page.shares.at, at) == at,
-            Some(Page::Cpus(position)) => std::mem::replace(&mut position.at, at) == at,
+            Some(ScreenPage::Wait(page)) => std::mem::replace(&mut page.shares.at, at) == at,
+            Some(ScreenPage::Cpus(position)) => std::mem::replace(&mut position.at, at) == at,
             _ => return ScreenAction::Nothing,
         };
         if is_selected { self.open() } else { ScreenAction::Redraw }
@@ -287,7 +287,7 @@ impl TopScreen {
 
     /// Handles the wheel.
     pub(super) fn scroll(&mut self, up: bool) -> ScreenAction {
-        let rows = if matches!(self.pages.last(), Some(Page::Trust(_) | Page::Help(_))) { 3 } else { 1 };
+        let rows = if matches!(self.pages.last(), Some(ScreenPage::Trust(_) | ScreenPage::Help(_))) { 3 } else { 1 };
         self.go(Move::By(if up { -rows } else { rows }))
     }
 }

@@ -28,7 +28,7 @@ use ratatui::Frame;
 
 use self::{
     canvas::Canvas,
-    data::measured::{Measured, Measuring},
+    data::measured_time::{MeasuredTime, Measuring},
     draw::{
         context::Context,
         cpu_page, details,
@@ -40,7 +40,7 @@ use self::{
     state::{
         filter_line::FilterLine,
         hit::HitAreas,
-        page::{GroupsPage, Page},
+        page::{GroupsPage, ScreenPage},
         time_bar::TimeBar,
     },
     view::cpu_rows::CpuRows,
@@ -83,10 +83,10 @@ pub struct TopScreen {
     look: Look,
     measuring: Measuring,
     /// What is shown while the screen is frozen.
-    frozen: Option<Box<Measured>>,
+    frozen: Option<Box<MeasuredTime>>,
     report: Option<Report>,
     /// The pages that led to the last one, which is shown.
-    pages: Vec<Page>,
+    pages: Vec<ScreenPage>,
     filter: FilterLine,
     bar: TimeBar,
     cache: ViewCache,
@@ -106,7 +106,7 @@ impl TopScreen {
             measuring: Measuring::new(settings.from),
             frozen: None,
             report: None,
-            pages: vec![Page::Groups(GroupsPage::first())],
+            pages: vec![ScreenPage::Groups(GroupsPage::first())],
             filter: FilterLine::default(),
             bar: TimeBar::new(is_visible),
             cache: ViewCache::default(),
@@ -180,14 +180,14 @@ impl TopScreen {
         foot(&mut canvas.rows(height - 1, 1), page, filter, bar, message.as_deref());
         let mut body = canvas.rows(top, height - 1 - top);
         match page {
-            Page::Groups(page) => draw_groups(&mut body, &context, &source, cache, page),
-            Page::Wait(page) => wait_page::draw(&mut body, &context, page),
-            Page::Cpus(position) => {
+            ScreenPage::Groups(page) => draw_groups(&mut body, &context, &source, cache, page),
+            ScreenPage::Wait(page) => wait_page::draw(&mut body, &context, page),
+            ScreenPage::Cpus(position) => {
                 let rows = CpuRows::new(measured, &span.tables(measured));
                 cpu_page::draw(&mut body, &context, &rows, position);
             }
-            Page::Trust(position) => text_page::draw(&mut body, &text_page::trust(&context, width), position),
-            Page::Help(position) => text_page::draw(&mut body, &text_page::help(look, width), position),
+            ScreenPage::Trust(position) => text_page::draw(&mut body, &text_page::trust(&context, width), position),
+            ScreenPage::Help(position) => text_page::draw(&mut body, &text_page::help(look, width), position),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::{
-    data::{measured::Measuring, wait_table::WaitTable},
+    data::{measured_time::Measuring, wait_table::WaitTable},
     testing::demo,
     view::{
         group_details::GroupDetails,

@@ -1,7 +1,7 @@
 //! The figures of the page that is shown, computed once until something that they depend on changes.
 
 use super::{
-    data::{measured::Measured, task_names::TaskNames},
+    data::{measured_time::MeasuredTime, task_names::TaskNames},
     state::page::{GroupsPage, TablePage},
     view::{
         group_details::{GroupDetails, caused_by},
@@ -45,7 +45,7 @@ struct RowsKey {
 /// Where figures come from.
 pub struct FigureSource<'a> {
     /// The data.
-    pub measured: &'a Measured,
+    pub measured: &'a MeasuredTime,
     /// The names in it.
     pub names: &'a TaskNames,
     /// How names are written.

@@ -18,7 +18,7 @@ const MAX_WAITING: usize = 1 << 14;
 #[derive(Clone, Debug, Default)]
 pub struct CpuOccupancy {
     cpus: BTreeMap<u32, CpuNow>,
-    waiting: HashMap<u32, WaitingTask>,
+    waiting: HashMap<u32, RunnableTask>,
     /// Some events report wakeups, so that all tasks that wait are known.
     has_wakeups: bool,
 }
@@ -37,7 +37,7 @@ pub struct CpuNow {
 
 /// A task that waits.
 #[derive(Clone, Copy, Debug)]
-pub struct WaitingTask {
+pub struct RunnableTask {
     /// Thread ID.
     pub tid: u32,
     /// Name.
@@ -75,7 +75,7 @@ impl CpuOccupancy {
                 self.has_wakeups = true;
                 if !wakeup.running {
                     let cpu = wakeup.target_cpu;
-                    self.wait(WaitingTask { tid: wakeup.tid, comm: wakeup.comm, cpu, since_ns: wakeup.at_ns });
+                    self.wait(RunnableTask { tid: wakeup.tid, comm: wakeup.comm, cpu, since_ns: wakeup.at_ns });
                 }
             }
             EventKind::Migration(migration) => {
@@ -92,13 +92,13 @@ impl CpuOccupancy {
         let TaskInfo { tid, comm, .. } = switch.prev;
         match switch.prev_state {
             PrevState::Runnable | PrevState::PreemptedSleeping if tid != 0 => {
-                self.wait(WaitingTask { tid, comm, cpu, since_ns: switch.at_ns });
+                self.wait(RunnableTask { tid, comm, cpu, since_ns: switch.at_ns });
             }
             _ => _ = self.waiting.remove(&tid),
         }
     }
 
-    fn wait(&mut self, task: WaitingTask) {
+    fn wait(&mut self, task: RunnableTask) {
         if self.waiting.len() < MAX_WAITING {
             // An earlier start is kept: a wakeup of a waiting task begins no wait.
             self.waiting.entry(task.tid).or_insert(task);
@@ -121,7 +121,7 @@ impl CpuOccupancy {
     }
 
     /// The tasks that are known to wait on a CPU, the one that has waited longest first.
-    pub fn waiting_on(&self, cpu: u32) -> Vec<WaitingTask> {
+    pub fn waiting_on(&self, cpu: u32) -> Vec<RunnableTask> {
         let mut tasks: Vec<_> = self.waiting.values().filter(|task| task.cpu == cpu).copied().collect();
         tasks.sort_by_key(|task| (task.since_ns, task.tid));
         tasks

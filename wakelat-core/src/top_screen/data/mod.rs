@@ -2,9 +2,9 @@
 
 pub mod cpu_occupancy;
 pub mod kept_wait;
-pub mod latency_counts;
 pub mod longest_kept;
-pub mod measured;
+pub mod measured_time;
 pub mod task_names;
+pub mod wait_buckets;
 pub mod wait_sum;
 pub mod wait_table;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{kept_wait::KeptWait, latency_counts::LatencyCounts, longest_kept::LongestKept};
+use super::{kept_wait::KeptWait, longest_kept::LongestKept, wait_buckets::WaitBuckets};
 use crate::{
     aggregate::percentile_rank::Percentile,
     timeline::{
@@ -23,7 +23,7 @@ pub struct WaitFigures {
     /// The time in each component: ns.
     pub components: [u64; Component::ALL.len()],
     /// Their latencies.
-    pub latencies: LatencyCounts,
+    pub latencies: WaitBuckets,
 }
 
 /// Figures of some waits, with the culprits that have most of the time, and the longest waits.
@@ -76,7 +76,7 @@ impl WaitFigures {
             return sum;
         }
         all.iter().for_each(|figures| sum.merge_sums(figures));
-        sum.latencies = LatencyCounts::sum_of(all.iter().map(|figures| &figures.latencies));
+        sum.latencies = WaitBuckets::sum_of(all.iter().map(|figures| &figures.latencies));
         sum
     }
 

@@ -7,7 +7,7 @@ use crate::{
     render::{text_line::width, units},
     top_screen::{
         canvas::Canvas,
-        data::latency_counts::OCTAVES,
+        data::wait_buckets::OCTAVES,
         view::{group_details::GroupDetails, selection::TimeSpan},
     },
 };

@@ -12,7 +12,7 @@ use crate::{
     timeline::component::Actor,
     top_screen::{
         canvas::Canvas,
-        data::{measured::Measured, task_names::TaskNames},
+        data::{measured_time::MeasuredTime, task_names::TaskNames},
         settings::TopScreenSettings,
         view::selection::TimeSpan,
     },
@@ -22,7 +22,7 @@ use crate::{
 /// What all pages are drawn from.
 pub struct Context<'a> {
     /// The data.
-    pub measured: &'a Measured,
+    pub measured: &'a MeasuredTime,
     /// The names in it.
     pub names: &'a TaskNames,
     /// What the screens show, and how.

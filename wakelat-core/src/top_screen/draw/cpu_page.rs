@@ -26,7 +26,7 @@ use crate::{
 const COLUMNS: [(&str, bool); 8] = [
     ("CPU", false),
     ("busy", false),
-    ("runs now", true),
+    ("runs", true),
     ("waiting", false),
     ("waits", false),
     ("total wait", false),
@@ -104,11 +104,11 @@ fn draw_table(canvas: &mut Canvas<'_>, context: &Context<'_>, rows: &CpuRows, po
 fn cells(cpu: &CpuRow, rows: &CpuRows, context: &Context<'_>) -> Vec<String> {
     let now_ns = context.measured.now_ns;
     let name = |tid, comm| GroupId::Task(tid, comm).name(context.names, context.style);
-    let runs = match cpu.now.task {
+    let runs = match cpu.state.task {
         None => "unknown".to_owned(),
         Some(task) => {
             let name = if task.tid == 0 { "idle".to_owned() } else { name(task.tid, task.comm) };
-            format!("{name} for {}", context.time(now_ns.saturating_sub(cpu.now.since_ns)))
+            format!("{name} for {}", context.time(now_ns.saturating_sub(cpu.state.since_ns)))
         }
     };
     let waiting = match cpu.waiting.first() {
@@ -136,7 +136,7 @@ fn cells(cpu: &CpuRow, rows: &CpuRows, context: &Context<'_>) -> Vec<String> {
 }
 
 fn draw_waiting(canvas: &mut Canvas<'_>, context: &Context<'_>, cpu: &CpuRow) {
-    let title = format!("wait for CPU {} now", own_number(cpu.cpu));
+    let title = format!("waiting for CPU {}", own_number(cpu.cpu));
     canvas.text((0, 0), &title, canvas.look.title());
     let rest = canvas.height().saturating_sub(2);
     for (y, task) in (1..=rest).zip(&cpu.waiting) {

@@ -16,7 +16,7 @@ use crate::{
         state::{
             filter_line::FilterLine,
             hit::{Hit, Panel},
-            page::{GroupsPage, Page},
+            page::{GroupsPage, ScreenPage},
             time_bar::TimeBar,
         },
         view::selection::TimeSpan,
@@ -24,14 +24,14 @@ use crate::{
 };
 
 /// Draws the first line: the names of the pages, and where the waits come from.
-pub fn head(canvas: &mut Canvas<'_>, context: &Context<'_>, page: &Page) {
+pub fn head(canvas: &mut Canvas<'_>, context: &Context<'_>, page: &ScreenPage) {
     let look = canvas.look;
     let pages = [('1', "groups"), ('c', "CPUs"), ('v', "trust"), ('?', "help")];
     let is_open = |key: char| match page {
-        Page::Groups(_) | Page::Wait(_) => key == '1',
-        Page::Cpus(_) => key == 'c',
-        Page::Trust(_) => key == 'v',
-        Page::Help(_) => key == '?',
+        ScreenPage::Groups(_) | ScreenPage::Wait(_) => key == '1',
+        ScreenPage::Cpus(_) => key == 'c',
+        ScreenPage::Trust(_) => key == 'v',
+        ScreenPage::Help(_) => key == '?',
     };
     let mut x = canvas.text((0, 0), "wakelat top", look.title()) + 1;
     for (key, name) in pages {
@@ -47,7 +47,7 @@ pub fn head(canvas: &mut Canvas<'_>, context: &Context<'_>, page: &Page) {
 }
 
 /// Draws the second line: what is shown.
-pub fn status(canvas: &mut Canvas<'_>, context: &Context<'_>, page: &Page, filter: &FilterLine, is_frozen: bool) {
+pub fn status(canvas: &mut Canvas<'_>, context: &Context<'_>, page: &ScreenPage, filter: &FilterLine, is_frozen: bool) {
     let look = canvas.look;
     let measured = context.measured;
     let length = |(from_ns, to_ns): (u64, u64)| context.time(to_ns.saturating_sub(from_ns));
@@ -61,12 +61,12 @@ pub fn status(canvas: &mut Canvas<'_>, context: &Context<'_>, page: &Page, filte
         }
     };
     let mut texts = vec![span];
-    if let Page::Groups(GroupsPage { scope, table: Some(table), .. }) = page {
+    if let ScreenPage::Groups(GroupsPage { scope, table: Some(table), .. }) = page {
         let of = scope.iter().map(|group| group.name(context.names, context.style)).collect::<Vec<_>>().join(", ");
         let (one, several) = table.grouping.name();
         texts.push(if of.is_empty() { format!("by {one}") } else { format!("{several} of {of}") });
     }
-    let is_filtered = matches!(page, Page::Groups(page) if !page.is_unfiltered) && !filter.text().is_empty();
+    let is_filtered = matches!(page, ScreenPage::Groups(page) if !page.is_unfiltered) && !filter.text().is_empty();
     if is_filtered {
         texts.push(format!("filter: {}", clean(filter.text(), context.style)));
     }
@@ -112,7 +112,7 @@ pub fn time_bar(canvas: &mut Canvas<'_>, context: &Context<'_>, bar: &TimeBar) {
 }
 
 /// Draws the last line: the filter, a message, or the keys.
-pub fn foot(canvas: &mut Canvas<'_>, page: &Page, filter: &FilterLine, bar: &TimeBar, message: Option<&str>) {
+pub fn foot(canvas: &mut Canvas<'_>, page: &ScreenPage, filter: &FilterLine, bar: &TimeBar, message: Option<&str>) {
     let look = canvas.look;
     if let Some(typed) = filter.typed() {
         let text = clean(typed, &look.text);
@@ -140,7 +140,7 @@ pub fn foot(canvas: &mut Canvas<'_>, page: &Page, filter: &FilterLine, bar: &Tim
             ("Enter", "keep"),
             ("Esc", "all of the time"),
         ],
-        Page::Groups(GroupsPage { table: Some(_), panel: Panel::Groups, .. }) => &[
+        ScreenPage::Groups(GroupsPage { table: Some(_), panel: Panel::Groups, .. }) => &[
             ("Enter", "open"),
             ("Tab", "panel"),
             ("/", "filter"),
@@ -155,7 +155,7 @@ pub fn foot(canvas: &mut Canvas<'_>, page: &Page, filter: &FilterLine, bar: &Tim
             ("h", "HTML report"),
             ("r", "reverse"),
         ],
-        Page::Groups(_) => &[
+        ScreenPage::Groups(_) => &[
             ("Enter", "open"),
             ("Tab", "panel"),
             ("Esc", "back"),
@@ -166,8 +166,8 @@ pub fn foot(canvas: &mut Canvas<'_>, page: &Page, filter: &FilterLine, bar: &Tim
             ("t", "time"),
             ("space", "freeze"),
         ],
-        Page::Wait(_) => &[("Enter", "go to the culprit"), ("Esc", "back"), ("?", "help"), ("q", "quit")],
-        Page::Cpus(_) => &[
+        ScreenPage::Wait(_) => &[("Enter", "go to the culprit"), ("Esc", "back"), ("?", "help"), ("q", "quit")],
+        ScreenPage::Cpus(_) => &[
             ("Enter", "tasks of the CPU"),
             ("Esc", "back"),
             ("i", "interval"),
@@ -176,7 +176,9 @@ pub fn foot(canvas: &mut Canvas<'_>, page: &Page, filter: &FilterLine, bar: &Tim
             ("?", "help"),
             ("q", "quit"),
         ],
-        Page::Trust(_) | Page::Help(_) => &[(look.pick("↑↓", "up/down"), "scroll"), ("Esc", "back"), ("q", "quit")],
+        ScreenPage::Trust(_) | ScreenPage::Help(_) => {
+            &[(look.pick("↑↓", "up/down"), "scroll"), ("Esc", "back"), ("q", "quit")]
+        }
     };
     let mut x = 0;
     for (key, what) in keys {

@@ -49,7 +49,8 @@ pub fn trust(context: &Context<'_>, width: usize) -> Vec<String> {
     if !context.settings.not_collected.is_empty() {
         say(&format!("Not separated from run time: {}.", context.settings.not_collected.join(", ")));
     }
-    say("Counts, sums and longest waits are exact; percentiles are at most 3.2 % too high.");
+    say("Counts, sums and the longest wait are exact; percentiles are at most 3.2 % too high.");
+    say("Only the largest causes have a name of their own: (others) is the exact rest.");
     if total.merged_waits > 0 {
         let merged = units::counted(total.merged_waits, "wait");
         say(&format!("There was no room for every task: {merged} of those that waited least are in (other)."));

@@ -13,7 +13,7 @@ use crate::top_screen::{
 
 /// A page.
 #[derive(Clone, Debug)]
-pub enum Page {
+pub enum ScreenPage {
     /// Groups, and details of the selected one.
     Groups(GroupsPage),
     /// One wait.

@@ -1,6 +1,6 @@
 //! The bar of the time: which part of it is selected.
 
-use crate::top_screen::{data::measured::Measured, view::selection::TimeSpan};
+use crate::top_screen::{data::measured_time::MeasuredTime, view::selection::TimeSpan};
 
 /// The bar, and the part of the time that is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl TimeBar {
     }
 
     /// The bar takes the keys, with the last interval selected; or gives them back, and the selection with them.
-    pub fn toggle(&mut self, measured: &Measured) {
+    pub fn toggle(&mut self, measured: &MeasuredTime) {
         if self.has_keys {
             self.drop();
             return;
@@ -50,7 +50,7 @@ impl TimeBar {
     }
 
     /// Moves the selected part by intervals, and makes it longer or shorter.
-    pub fn shift(&mut self, by: i64, longer: i64, measured: &Measured) {
+    pub fn shift(&mut self, by: i64, longer: i64, measured: &MeasuredTime) {
         let TimeSpan::Between(from_ns, to_ns) = self.span else { return };
         let [Some((first, _)), Some((last, _))] = [measured.intervals.first(), measured.intervals.last()] else {
             return;
@@ -63,7 +63,7 @@ impl TimeBar {
         self.span = Self::between(from, from + length, measured);
     }
 
-    fn between(from: u64, to: u64, measured: &Measured) -> TimeSpan {
+    fn between(from: u64, to: u64, measured: &MeasuredTime) -> TimeSpan {
         let at = |number: u64| number.saturating_mul(measured.interval_ns);
         TimeSpan::Between(at(from), at(to))
     }

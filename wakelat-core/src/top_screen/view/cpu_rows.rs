@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::selection::TimeSpan;
 use crate::top_screen::data::{
-    cpu_occupancy::{CpuNow, WaitingTask},
-    measured::Measured,
+    cpu_occupancy::{CpuNow, RunnableTask},
+    measured_time::MeasuredTime,
     wait_table::{TaskKey, WaitTable},
 };
 
@@ -15,9 +15,9 @@ pub struct CpuRow {
     /// Its number.
     pub cpu: u32,
     /// What it runs now.
-    pub now: CpuNow,
+    pub state: CpuNow,
     /// The tasks that are known to wait for it now, the one that has waited longest first.
-    pub waiting: Vec<WaitingTask>,
+    pub waiting: Vec<RunnableTask>,
     /// How long it ran tasks: ns.
     pub busy_ns: u64,
     /// The tasks that it ran, with how long (ns), the longest first.
@@ -37,9 +37,9 @@ pub struct CpuRows {
 
 impl CpuRows {
     /// The CPUs.
-    pub fn new(measured: &Measured, tables: &[Arc<WaitTable>]) -> Self {
-        let row = |(cpu, now): (&u32, &CpuNow)| {
-            (*cpu, CpuRow { cpu: *cpu, now: *now, waiting: measured.cpus.waiting_on(*cpu), ..CpuRow::default() })
+    pub fn new(measured: &MeasuredTime, tables: &[Arc<WaitTable>]) -> Self {
+        let row = |(cpu, state): (&u32, &CpuNow)| {
+            (*cpu, CpuRow { cpu: *cpu, state: *state, waiting: measured.cpus.waiting_on(*cpu), ..CpuRow::default() })
         };
         let mut cpus: BTreeMap<u32, CpuRow> = measured.cpus.cpus().iter().map(row).collect();
         for table in tables {

@@ -8,10 +8,10 @@ use crate::{
     timeline::component::{Actor, Culprit, CulpritKey},
     top_screen::data::{
         kept_wait::KeptWait,
-        latency_counts::OCTAVES,
         longest_kept::LongestKept,
-        measured::Measured,
+        measured_time::MeasuredTime,
         task_names::TaskNames,
+        wait_buckets::OCTAVES,
         wait_sum::WaitFigures,
         wait_table::{TaskKey, WaitCell, WaitTable},
     },
@@ -43,7 +43,7 @@ pub struct GroupDetails {
 
 impl GroupDetails {
     /// The details of the waits that are selected.
-    pub fn new(measured: &Measured, span: TimeSpan, selection: &Selection, names: &TaskNames) -> Self {
+    pub fn new(measured: &MeasuredTime, span: TimeSpan, selection: &Selection, names: &TaskNames) -> Self {
         let (mut figures, mut run_ns, mut longest) = (Vec::new(), 0u64, LongestKept::default());
         let mut culprits: HashMap<CulpritKey, (Culprit, u64)> = HashMap::default();
         let tables = span.tables(measured);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{group_id::GroupId, wait_filter::WaitFilter};
 use crate::top_screen::data::{
-    measured::Measured,
+    measured_time::MeasuredTime,
     task_names::TaskNames,
     wait_table::{TaskKey, WaitCell, WaitTable},
 };
@@ -44,7 +44,7 @@ impl Selection {
 
 impl TimeSpan {
     /// The tables of this part of the time.
-    pub fn tables(self, measured: &Measured) -> Vec<Arc<WaitTable>> {
+    pub fn tables(self, measured: &MeasuredTime) -> Vec<Arc<WaitTable>> {
         match self {
             Self::All => vec![Arc::clone(&measured.total)],
             Self::Last => vec![Arc::clone(&measured.last)],

@@ -9,9 +9,9 @@ pub const OCTAVES: usize = 64;
 
 /// The number of waits in each [`bucket`] that has any, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LatencyCounts(Vec<(u16, u64)>);
+pub struct WaitBuckets(Vec<(u16, u64)>);
 
-impl LatencyCounts {
+impl WaitBuckets {
     /// Adds a wait: ns.
     pub fn add(&mut self, latency_ns: u64) {
         // There are fewer than 2^11 buckets.
@@ -92,7 +92,7 @@ mod tests {
         #[test]
         fn merged_counts_are_those_of_all_waits(values in prop::collection::vec(any::<u64>(), 0..60), cut in 0..60usize) {
             let counts = |values: &[u64]| {
-                let mut counts = LatencyCounts::default();
+                let mut counts = WaitBuckets::default();
                 values.iter().for_each(|value| counts.add(*value));
                 counts
             };
@@ -100,7 +100,7 @@ mod tests {
             let mut merged = counts(first);
             merged.merge(&counts(second));
             prop_assert_eq!(&merged, &counts(&values));
-            prop_assert_eq!(&merged, &LatencyCounts::sum_of([counts(first), counts(second)].iter()));
+            prop_assert_eq!(&merged, &WaitBuckets::sum_of([counts(first), counts(second)].iter()));
             let mut octaves = [0; OCTAVES];
             merged.add_octaves(&mut octaves);
             prop_assert_eq!(octaves.iter().sum::<u64>(), values.len() as u64);
@@ -108,7 +108,7 @@ mod tests {
 
         #[test]
         fn a_percentile_is_at_most_a_bucket_too_high(mut values in prop::collection::vec(1..1u64 << 50, 1..60)) {
-            let mut counts = LatencyCounts::default();
+            let mut counts = WaitBuckets::default();
             values.iter().for_each(|value| counts.add(*value));
             values.sort_unstable();
             let max_ns = values[values.len() - 1];

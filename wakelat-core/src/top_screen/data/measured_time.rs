@@ -27,7 +27,7 @@ const MAX_STEPS: u64 = 64;
 
 /// What the screens show: cheap to clone, to freeze it.
 #[derive(Clone, Debug, Default)]
-pub struct Measured {
+pub struct MeasuredTime {
     /// The length of an interval: ns.
     pub interval_ns: u64,
     /// The intervals that have events, by number.
@@ -53,11 +53,13 @@ pub struct Measured {
 pub struct Measuring {
     timeline: Timeline,
     /// What is shown.
-    pub measured: Measured,
+    pub measured: MeasuredTime,
     /// The names that it needs.
     pub names: TaskNames,
     current: WaitTable,
     since_report: WaitTable,
+    /// Until when the tables have everything: ns of CLOCK_MONOTONIC.
+    flushed_ns: u64,
     reports: u64,
 }
 
@@ -66,10 +68,11 @@ impl Measuring {
     pub fn new(from: LatencyFrom) -> Self {
         Self {
             timeline: Timeline::new(from),
-            measured: Measured { interval_ns: SHORTEST_NS, ..Measured::default() },
+            measured: MeasuredTime { interval_ns: SHORTEST_NS, ..MeasuredTime::default() },
             names: TaskNames::default(),
             current: WaitTable::default(),
             since_report: WaitTable::default(),
+            flushed_ns: 0,
             reports: 0,
         }
     }
@@ -98,17 +101,18 @@ impl Measuring {
     pub fn start_window(&mut self) {
         let measured = &mut self.measured;
         measured.cpus.count_until(measured.now_ns, |_, _, _| ());
-        let Measured { generation, now_ns, unix_offset_ns, cpus, .. } = std::mem::take(measured);
-        *measured = Measured {
+        let MeasuredTime { generation, now_ns, unix_offset_ns, cpus, .. } = std::mem::take(measured);
+        *measured = MeasuredTime {
             interval_ns: SHORTEST_NS,
             generation: generation + 1,
             now_ns,
             start_ns: (now_ns > 0).then_some(now_ns),
             unix_offset_ns,
             cpus,
-            ..Measured::default()
+            ..MeasuredTime::default()
         };
         (self.current, self.since_report, self.reports) = (WaitTable::default(), WaitTable::default(), 0);
+        self.flushed_ns = now_ns;
     }
 
     /// Ends the time since the last report.
@@ -125,6 +129,7 @@ impl Measuring {
         let now_ns = self.measured.now_ns;
         if self.measured.start_ns.is_none() {
             (self.measured.start_ns, self.measured.now_ns) = (Some(at_ns), at_ns);
+            self.flushed_ns = at_ns;
             return;
         }
         let interval_ns = self.measured.interval_ns;
@@ -143,10 +148,10 @@ impl Measuring {
         measured.cpus.count_until(at_ns, |task, cpu, ns| current.add_run(task, cpu, ns));
         // The end of an interval belongs to it.
         let number = at_ns.saturating_sub(1) / measured.interval_ns;
-        let begin_ns = (number * measured.interval_ns).max(measured.start_ns.unwrap_or(0));
         let mut table = std::mem::take(current);
         table.shorten(MAX_INTERVAL_SIZE);
-        table.span_ns = (begin_ns.min(at_ns), at_ns);
+        table.span_ns = (self.flushed_ns.min(at_ns), at_ns);
+        self.flushed_ns = at_ns;
         measured.generation += 1;
         let total = Arc::make_mut(&mut measured.total);
         total.merge(&table);
@@ -157,7 +162,7 @@ impl Measuring {
     }
 }
 
-impl Measured {
+impl MeasuredTime {
     fn add(&mut self, number: u64, table: WaitTable) {
         match self.intervals.last_mut() {
             Some((last, of)) if *last >= number => {
