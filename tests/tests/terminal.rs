@@ -1,4 +1,4 @@
-//! `top` on a terminal: keys, a resize, and a terminal that is restored at the end.
+//! `top` on a terminal: a terminal that is restored at the end, and the table of `--batch`.
 
 use std::{
     fs::File,
@@ -23,13 +23,16 @@ fn main() {
     suite::main(once![
         q_ends_top_and_restores_the_terminal,
         a_signal_ends_top_and_restores_the_terminal,
-        a_key_changes_from_all_waits_to_the_last_interval,
         a_resized_terminal_gets_another_layout,
     ]);
 }
 
 /// Moves to the first column of the first row and clears everything below: the start of a screen.
 const HOME: &str = "\x1b[H\x1b[J";
+
+/// Switches to the alternate screen, and back.
+const ENTERED: &str = "\x1b[?1049h";
+const LEFT: &str = "\x1b[?1049l";
 
 /// Timeout for a screen; generous, because the machine may be busy.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -97,6 +100,20 @@ impl Top {
         }
     }
 
+    /// Waits until `text` is written.
+    fn until(&mut self, text: &str) {
+        let deadline = Instant::now() + TIMEOUT;
+        while !self.text.contains(text) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let bytes = self.shown.recv_timeout(left).unwrap_or_else(|_| panic!("no `{text}`: {:?}", self.text));
+            self.text.push_str(&String::from_utf8_lossy(&bytes));
+        }
+    }
+
+    fn interrupt(&self) {
+        kill(nix::unistd::Pid::from_raw(self.child.id() as i32), Signal::SIGINT).expect("wakelat is running");
+    }
+
     fn press(&mut self, key: u8) {
         self.text.clear();
         self.keys.write_all(&[key]).expect("the terminal is open");
@@ -134,37 +151,34 @@ fn winsize(columns: u16, rows: u16) -> libc::winsize {
 
 fn q_ends_top_and_restores_the_terminal() -> TestOutcome {
     let mut top = Top::begin(80, 24, &["--interval", "200ms"]);
-    top.screen(|screen| screen.contains("q: quit"));
+    top.until(ENTERED);
     assert_eq!(top.modes().0 & (libc::ICANON | libc::ECHO), 0, "keys arrive unbuffered");
     top.press(b'q');
-    assert_eq!(top.child.wait().expect("a child can be waited for").code(), Some(0));
-    assert_eq!(top.modes(), top.before);
+    assert_restored(top);
     Ok(())
 }
 
 fn a_signal_ends_top_and_restores_the_terminal() -> TestOutcome {
-    let mut top = Top::begin(80, 24, &["--interval", "200ms"]);
-    top.screen(|screen| screen.contains("q: quit"));
-    kill(nix::unistd::Pid::from_raw(top.child.id() as i32), Signal::SIGTERM).expect("wakelat is running");
-    assert_eq!(top.child.wait().expect("a child can be waited for").code(), Some(0));
-    assert_eq!(top.modes(), top.before);
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        let mut top = Top::begin(80, 24, &["--interval", "200ms"]);
+        top.until(ENTERED);
+        kill(nix::unistd::Pid::from_raw(top.child.id() as i32), signal).expect("wakelat is running");
+        assert_restored(top);
+    }
     Ok(())
 }
 
-fn a_key_changes_from_all_waits_to_the_last_interval() -> TestOutcome {
-    let mut top = Top::begin(80, 24, &["--interval", "200ms"]);
-    top.screen(|screen| screen.starts_with("all since "));
-    top.press(b'i');
-    top.screen(|screen| screen.starts_with("last "));
-    top.press(b's');
-    top.screen(|screen| screen.contains("sort by task"));
-    top.press(b'q');
-    assert_eq!(top.code(), Some(0));
-    Ok(())
+/// Asserts that `top` ends with 0, has given the terminal back, and has shown its coverage after that.
+fn assert_restored(mut top: Top) {
+    assert_eq!(top.child.wait().expect("a child can be waited for").code(), Some(0));
+    assert_eq!(top.modes(), top.before);
+    top.until("overhead: ");
+    let (_, after) = top.text.rsplit_once(LEFT).expect("the screen is left");
+    assert!(after.contains("window: "), "{after}");
 }
 
 fn a_resized_terminal_gets_another_layout() -> TestOutcome {
-    let mut top = Top::begin(100, 24, &["--interval", "200ms"]);
+    let mut top = Top::begin(100, 24, &["--batch", "--interval", "200ms"]);
     top.screen(|screen| screen.starts_with("all since "));
     for (columns, rows) in [(40, 15), (60, 12), (120, 30)] {
         top.resize(columns, rows);
@@ -175,7 +189,10 @@ fn a_resized_terminal_gets_another_layout() -> TestOutcome {
         let screen = top.screen(|screen| screen.starts_with("all since ") && fits(screen));
         assert!(screen.lines().nth(1).is_some_and(|titles| titles.starts_with("task")), "{screen}");
     }
+    // Keys have no meaning: only a signal ends it.
     top.press(b'q');
+    top.screen(|screen| screen.starts_with("all since "));
+    top.interrupt();
     assert_eq!(top.code(), Some(0));
     Ok(())
 }

@@ -2,7 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use std::{io, process::ExitCode};
+use std::{
+    io::{self, IsTerminal as _},
+    process::ExitCode,
+};
 
 use anyhow::Result;
 use rustix::process::{Resource, getrlimit};
@@ -11,7 +14,7 @@ use wakelat::{
     commands,
     config::{Command, ConfigError, TraceRows},
     session::StopReason,
-    status::status,
+    status::{StatusWriter, status},
 };
 
 fn main() -> ExitCode {
@@ -112,5 +115,8 @@ fn log(verbosity: u8) {
         1 => "info",
         _ => "debug",
     };
-    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(level)).format_timestamp_micros().init();
+    let style = if io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() { "always" } else { "never" };
+    let settings = env_logger::Env::default().default_filter_or(level).default_write_style_or(style);
+    let to = env_logger::Target::Pipe(Box::new(StatusWriter));
+    env_logger::Builder::from_env(settings).target(to).format_timestamp_micros().init();
 }

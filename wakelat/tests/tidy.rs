@@ -169,7 +169,7 @@ fn crates_depend_on_each_other_in_one_direction() {
 
 #[test]
 fn data_flows_in_one_direction() {
-    let knows: [(&str, &[&str]); 31] = [
+    let knows: [(&str, &[&str]); 32] = [
         ("wakelat-core/src/wait.rs", &[]),
         ("wakelat-core/src/files.rs", &["wait"]),
         ("wakelat-core/src/softirq.rs", &[]),
@@ -203,6 +203,10 @@ fn data_flows_in_one_direction() {
             &["aggregate", "compare", "files", "recording", "render", "report", "timeline", "wait", "why"],
         ),
         ("wakelat-core/src/svg/", &["aggregate", "files", "render", "report", "timeline", "why"]),
+        (
+            "wakelat-core/src/top_screen/",
+            &["aggregate", "files", "render", "report", "terminal_input", "timeline", "top_screen", "wait", "why"],
+        ),
         ("wakelat-core/src/folded_waits.rs", &["aggregate", "render", "timeline", "why"]),
         (
             "wakelat-core/src/osnoise_tracers/render/",
@@ -298,6 +302,7 @@ fn only_the_output_and_tracefs_are_written() {
         "wakelat/src/commands/serve/listener.rs",
         // Files of the flight recorder and of captures.
         "wakelat/src/commands/numbered_files.rs",
+        "wakelat/src/commands/top/new_files.rs",
         // It opens `/dev/null`, as the output of what it starts.
         "wakelat/src/commands/capture_process/mod.rs",
         "wakelat/src/commands/export/parquet.rs",

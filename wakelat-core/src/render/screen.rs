@@ -8,15 +8,12 @@ use super::{
 };
 use crate::report::Report;
 
-/// The line above the report: the time that it covers, and the keys to press.
-pub fn head(report: &Report, last_only: bool, sort: &str, style: &Style) -> String {
+/// The line above the report: the time that it covers.
+pub fn head(report: &Report, last_only: bool, style: &Style) -> String {
     let length = units::duration(report.duration_ns, style.unicode);
     let since = timestamps::time_of_day(report.start_unix_ns, &style.zone);
     let since = since.split('.').next().unwrap_or_default();
-    let covers = if last_only { format!("last {length}") } else { format!("all since {since} ({length})") };
-    let other = if last_only { "i: cumulative" } else { "i: last interval" };
-    let text = [covers, other.to_owned(), format!("s: sort by {sort}"), "q: quit".to_owned()];
-    let text = text.join(style.pick(" · ", " | "));
+    let text = if last_only { format!("last {length}") } else { format!("all since {since} ({length})") };
     let mut out = String::new();
     TextLine::of(TextStyle::Dim, fit(&text, style.columns(), style)).finish(style, &mut out);
     out
@@ -61,7 +58,7 @@ mod tests {
         (terms.task_table_full, terms.ring_buffer_full, terms.invalid, terms.missed_switch) = (1, 2, 3, 4);
         report.coverage.missed = Some(5);
         let style = terminal(columns);
-        let head = head(&report, false, "max", &style);
+        let head = head(&report, false, &style);
         let render = |limit| {
             let view = ReportView::Table { sort: Sort::Max, limit: Some(limit) };
             format!("{head}{}", show(OutputFormat::Human, view, &report, style.clone()))
@@ -89,11 +86,8 @@ mod tests {
     fn the_first_line_shows_the_time_that_the_figures_cover() {
         let report = many_groups(1);
         let style = terminal(80);
-        assert!(
-            head(&report, false, "p99", &style)
-                .contains("all since 22:13:20 (10.0 s) · i: last interval · s: sort by p99 · q: quit")
-        );
-        assert!(head(&report, true, "p99", &style).starts_with("last "));
-        assert!(head(&report, true, "p99", &terminal(40)).chars().count() <= 41);
+        assert_eq!(head(&report, false, &style).trim_end(), "all since 22:13:20 (10.0 s)");
+        assert!(head(&report, true, &style).starts_with("last "));
+        assert!(head(&report, true, &terminal(40)).chars().count() <= 41);
     }
 }

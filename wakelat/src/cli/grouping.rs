@@ -66,12 +66,16 @@ impl GroupingFlags {
     /// # Errors
     /// If a key is given more than once.
     pub(super) fn config(&self, default: &[Key]) -> Result<GroupingConfig, ConfigError> {
-        let mode = match self.mode {
+        Ok(GroupingConfig { by: self.keys(default)?, max_groups: self.max_groups, mode: self.mode() })
+    }
+
+    /// Where waits are aggregated, if it is given.
+    pub(super) fn mode(&self) -> Option<Mode> {
+        match self.mode {
             ModeChoice::Auto => None,
             ModeChoice::Aggregate => Some(Mode::Aggregate),
             ModeChoice::Samples => Some(Mode::Samples),
-        };
-        Ok(GroupingConfig { by: self.keys(default)?, max_groups: self.max_groups, mode })
+        }
     }
 
     /// Groups the waits of `config`, by the keys of the command if none is given. Without a `machine`, the waits are recorded.

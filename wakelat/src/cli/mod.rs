@@ -200,7 +200,7 @@ fn parse_on(
             Command::Hist(config, hist)
         }
         Verb::Top(flags) => {
-            let table = flags.table();
+            let table = flags.table(given);
             Command::Top(flags.config(given, || Ok(machine()?))?, table)
         }
         Verb::Trace(flags) => {

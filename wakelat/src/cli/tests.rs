@@ -207,14 +207,23 @@ fn the_table_is_sorted_as_requested() {
         Ok(Command::Top(_, table)) => table,
         other => panic!("{other:?}"),
     };
-    assert_eq!(table("wakelat top"), TableConfig { sort: Sort::Max, limit: None, last_only: false });
+    let default = TableConfig {
+        sort: Sort::Max,
+        limit: None,
+        last_only: false,
+        batch: false,
+        flag: None,
+        mode: None,
+        collect: collected_events::DEFAULT,
+    };
+    assert_eq!(table("wakelat top"), default);
     assert!(table("wakelat top --last").last_only);
     let all = config("wakelat top");
     assert!(all.merged && all.classes.contains(Class::Preempted), "preempted tasks wait too");
     assert!(!config("wakelat top --class wakeup").classes.contains(Class::Preempted));
     assert_eq!(
         table("wakelat top --sort p99 -n 20"),
-        TableConfig { sort: Sort::P99, limit: Some(20), last_only: false }
+        TableConfig { sort: Sort::P99, limit: Some(20), flag: Some("--sort"), ..default }
     );
 }
 

@@ -5,25 +5,28 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser},
 };
 
-use super::{CliError, CommonFlags, GroupingFlags, RecordingFlags};
+use super::{CliError, CommonFlags, GroupingFlags, RecordingFlags, collected_events::DEFAULT};
 use crate::config::{Config, TableConfig, duration, number};
 use wakelat_core::{aggregate::key::Key, render::top_table::Sort};
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
 Examples:
-  wakelat top                        tasks with the longest waits, refreshed every second
-  wakelat top --sort p99 -n 20       the twenty tasks with the worst 99th percentile
-  wakelat top --last                 only the last second, refreshed every second
-  wakelat top --by cgroup            cgroups instead of tasks
+  wakelat top                        on a terminal: interactive screens; ? lists the keys, q quits
+  wakelat top --batch                a table of tasks with the longest waits, every second
+  wakelat top --sort p99 -n 20       a table of the twenty tasks with the worst 99th percentile
+  wakelat top --last                 the same of only the last second
+  wakelat top --by cgroup            a table of cgroups instead of tasks
   wakelat top -d 5s --json           JSON after five seconds
   wakelat top -i file.wakelat        the tasks of a recording
 
+On a terminal, the screens show tasks, cgroups and what they waited for. `s` saves a recording
+of the last 30 seconds, and `h` an HTML report. There is a table instead without a terminal,
+with --batch, with a flag of the table (--sort, --limit, --last, --by), and if a setting sends
+no events from the kernel (--mode aggregate, --max-overhead).
 The table covers all waits since the start (--last: in the last interval), of all classes, including
 preempted tasks (see --class). `run time` is the CPU time that the kernel accounted to a thread in
-that time; `-` means unknown. Only tables of threads have this column.
-Keys on a terminal: q quits, i switches between the last interval and a new total from then on,
-s sorts by the next column.";
+that time; `-` means unknown. Only tables of threads have this column.";
 
 /// Show a live table of tasks: waits, average, percentiles, and the longest wait with its time
 #[derive(Debug, Args)]
@@ -45,6 +48,10 @@ pub(super) struct TopFlags {
     #[arg(long, help_heading = "Table")]
     last: bool,
 
+    /// Print the table also on a terminal, instead of the interactive screens
+    #[arg(short, long, help_heading = "Table")]
+    batch: bool,
+
     #[command(flatten)]
     recording: RecordingFlags,
     #[command(flatten)]
@@ -52,6 +59,16 @@ pub(super) struct TopFlags {
     #[command(flatten)]
     common: CommonFlags,
 }
+
+/// Flags that only a table has.
+const TABLE_FLAGS: [(&str, &str); 6] = [
+    ("sort", "--sort"),
+    ("limit", "--limit"),
+    ("last", "--last"),
+    ("by", "--by"),
+    ("per_process", "--per-process"),
+    ("per_thread", "--per-thread"),
+];
 
 /// Measures all classes by default: preempted tasks wait as well, and mostly longer.
 pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
@@ -65,8 +82,17 @@ fn sort() -> impl TypedValueParser<Value = Sort> {
 }
 
 impl TopFlags {
-    pub(super) fn table(&self) -> TableConfig {
-        TableConfig { sort: self.sort, limit: self.limit, last_only: self.last }
+    pub(super) fn table(&self, given: impl Fn(&str) -> bool) -> TableConfig {
+        let flag = TABLE_FLAGS.into_iter().find(|(id, _)| given(id));
+        TableConfig {
+            sort: self.sort,
+            limit: self.limit,
+            last_only: self.last,
+            batch: self.batch,
+            flag: flag.map(|(_, flag)| flag),
+            mode: self.grouping.mode(),
+            collect: DEFAULT,
+        }
     }
 
     pub(super) fn config(

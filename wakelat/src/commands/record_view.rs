@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{self, Write},
+    path::PathBuf,
 };
 
 use anyhow::Result;
@@ -14,7 +15,8 @@ use crate::{
     collect::{Collector, TimelineSettings},
     config::{Config, RecordConfig, RecordedInput, RecordedMeasurement},
     session::{
-        self, Environment, Input, InputAction, StopReason, View, clock, output::WriteResult, replay::LiveReplay,
+        self, Environment, InputAction, StopReason, View, clock, output::WriteResult, replay::LiveReplay,
+        writer::OutputWriter,
     },
 };
 use wakelat_core::{
@@ -22,6 +24,7 @@ use wakelat_core::{
     recording::{Encoder, Frame, FrameSink, Header, Kept, RecordedMachine, Recorder},
     render::{self, Style},
     report::Report,
+    terminal_input::TerminalInput,
     timeline::event::Event,
     wait::Wait,
 };
@@ -180,12 +183,32 @@ impl View for RecordView<'_> {
         self.timeline.is_none()
     }
 
-    fn takes_input(&self) -> bool {
-        self.shown.as_ref().is_some_and(LiveReplay::takes_input)
+    fn writes_in(&self) -> Vec<PathBuf> {
+        self.shown.as_ref().map_or(Vec::new(), |shown| shown.writes_in().to_vec())
     }
 
-    fn input(&mut self, input: Input) -> InputAction {
+    fn is_interactive(&self) -> bool {
+        self.shown.as_ref().is_some_and(LiveReplay::is_interactive)
+    }
+
+    fn input(&mut self, input: TerminalInput) -> InputAction {
         self.shown.as_mut().map_or(InputAction::Nothing, |shown| shown.input(input))
+    }
+
+    fn has_news(&mut self) -> bool {
+        self.shown.as_mut().is_some_and(|shown| shown.view().has_news())
+    }
+
+    fn draw(&mut self, frame: &mut dyn Write) -> io::Result<()> {
+        self.shown.as_mut().map_or(Ok(()), |shown| shown.view().draw(frame))
+    }
+
+    fn closed(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.shown.as_mut().map_or(Ok(()), |shown| shown.view().closed(out))
+    }
+
+    fn own_output(&mut self) -> Option<&mut OutputWriter> {
+        self.shown.as_mut().and_then(LiveReplay::output)
     }
 
     fn is_satisfied(&mut self) -> bool {

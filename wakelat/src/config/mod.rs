@@ -32,6 +32,7 @@ mod serve;
 mod serve_settings;
 mod service_limit;
 mod signal_names;
+mod table;
 mod threshold;
 mod time_point;
 mod timerlat;
@@ -45,7 +46,6 @@ use wakelat_common::{Class, Classes};
 
 use wakelat_core::{
     aggregate::key::Key,
-    render::top_table::Sort,
     report::{LatencyFrom, Mode},
     timeline::timehist::SchedLineOptions,
     why::counted::CauseGroups,
@@ -77,6 +77,7 @@ pub use resources::Resources;
 pub use serve::{ListenAddress, ServeConfig, ServeFile, ServeOverrides};
 pub use serve_settings::{CgroupSelection, ServeSettings};
 pub use service_limit::ServiceLimit;
+pub use table::TableConfig;
 pub use threshold::{ThresholdAction, ThresholdConfig};
 pub use time_point::time_point;
 pub(crate) use time_point::time_range;
@@ -337,17 +338,6 @@ fn check_why(grouping: &GroupingConfig, output: &OutputConfig) -> Result<(), Con
         return Err(ConfigError::usage("--csv", why));
     }
     Ok(())
-}
-
-/// The table of `top`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TableConfig {
-    /// The column to sort by.
-    pub sort: Sort,
-    /// Maximum number of rows; none for as many as the terminal has.
-    pub limit: Option<usize>,
-    /// Show only the last interval, instead of everything since the start.
-    pub last_only: bool,
 }
 
 /// What `trace` prints a line for.

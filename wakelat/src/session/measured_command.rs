@@ -6,9 +6,10 @@
 use std::{
     ffi::OsString,
     future::pending,
+    io::{self, IsTerminal as _},
     os::fd::OwnedFd,
     os::unix::process::ExitStatusExt as _,
-    process::{Child, Command, ExitStatus},
+    process::{Child, Command, ExitStatus, Stdio},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -26,14 +27,23 @@ pub struct MeasuredCommand {
 }
 
 impl MeasuredCommand {
-    /// Starts the process that becomes `command`, and waits until it has stopped.
+    /// Starts the process that becomes `command`, and waits until it has stopped. `is_hidden`: a view draws on the
+    /// terminal, which the command then neither reads nor writes.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn hold(command: &[OsString]) -> Result<Self> {
+    pub fn hold(command: &[OsString], is_hidden: bool) -> Result<Self> {
         let own = std::env::current_exe().context("cannot find the program of this process")?;
         let parent = std::process::id().to_string();
-        let child = Command::new(own).args(["launch", "--parent", &parent, "--"]).args(command).spawn();
+        let mut launch = Command::new(own);
+        launch.args(["launch", "--parent", &parent, "--"]).args(command);
+        if is_hidden {
+            launch.stdin(Stdio::null()).stdout(Stdio::null());
+            if io::stderr().is_terminal() {
+                launch.stderr(Stdio::null());
+            }
+        }
+        let child = launch.spawn();
         let child = child.context("cannot start a process for the command")?;
         let pid = Pid::from_child(&child);
         let held = waitpid(Some(pid), WaitOptions::UNTRACED).context("cannot wait for the command's process")?;

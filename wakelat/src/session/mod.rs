@@ -3,9 +3,10 @@
 mod aggregated_waits;
 mod begin_period;
 pub(crate) mod clock;
+mod drain;
 mod end_window;
 mod environment;
-mod keyboard;
+mod ignored_signal;
 mod limit_actions;
 mod measured_command;
 mod name_resolver;
@@ -16,13 +17,15 @@ mod privileges;
 pub(crate) mod program_settings;
 mod progress;
 pub(crate) mod replay;
+mod screen;
 pub(crate) mod stack_symbolizer;
 pub(crate) mod stop_reason;
+pub(crate) mod terminal;
 pub(crate) mod threshold_action;
 mod view;
 mod window;
 pub(crate) mod window_schedule;
-mod writer;
+pub(crate) mod writer;
 
 use anyhow::{Context as _, Result};
 use tokio::{
@@ -34,17 +37,17 @@ use tokio::{
 pub use self::environment::Environment;
 pub(crate) use self::privileges::is_writable_by_mode;
 pub use self::stop_reason::StopReason;
-pub use self::view::{Input, InputAction, View};
+pub use self::view::{InputAction, View};
 use self::{
     begin_period::begin_period_now,
     clock::monotonic_ns,
     end_window::{end_now, warn_of_unfollowed},
-    keyboard::Console,
     measured_command::MeasuredCommand,
     name_resolver::NameResolver,
     output::{Output, WriteResult},
     overhead::monitor::{OverheadAction, OverheadMonitor},
     progress::Progress,
+    screen::Screen,
     stop_reason::{RequestSignal, Signals},
     threshold_action::ActionRunner,
     window::{WindowReading, Windows},
@@ -52,19 +55,13 @@ use self::{
     writer::OutputWriter,
 };
 use crate::{
-    collect::{Collector, CounterTotals, DrainExtent},
+    collect::{Collector, CounterTotals},
     config::Config,
     status::status,
 };
 use wakelat_core::{
     aggregate::key::Key,
-    decode::decode,
-    timeline::{
-        self,
-        decode::Decoder,
-        event::{Event, EventKind},
-    },
-    wait::Wait,
+    timeline::{self, decode::Decoder},
     why::counted::CauseGroups,
 };
 use wakelat_kernel::Roots;
@@ -80,7 +77,9 @@ pub fn run(config: &Config, environment: &Environment, view: &mut dyn View) -> R
 
 async fn measure(config: &Config, environment: &Environment, view: &mut dyn View) -> Result<StopReason> {
     // Before it would inherit a priority, or fewer privileges.
-    let command = (!config.command.is_empty()).then(|| MeasuredCommand::hold(&config.command)).transpose()?;
+    let command = (!config.command.is_empty())
+        .then(|| MeasuredCommand::hold(&config.command, view.is_interactive()))
+        .transpose()?;
     let mut names = NameResolver::new(environment.cgroup_mount.clone());
     names.prepare(&config.by);
     let (shows_events, shows_causes) = (view.shows_events(), view.shows_causes());
@@ -129,6 +128,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
         names,
         view,
         output,
+        screen: None,
         stop: None,
     };
     let written = run.output.write(|out| run.view.begin(out));
@@ -145,7 +145,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     let reads_groups = program_settings::takes_groups_between_reports(config);
     drain.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut progress = Progress::new(config);
-    let mut console = run.view.takes_input().then(Console::open).transpose()?;
+    run.open_screen()?;
     while run.stop.is_none() {
         let mut due = None;
         tokio::select! {
@@ -167,11 +167,14 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
                     step => run.apply(step, &mut collector)?,
                 }
             }
-            input = keyboard::input(&mut console) => match run.view.input(input) {
+            event = Screen::next(&mut run.screen) => match run.handle(event)? {
                 InputAction::Quit => run.stop = Some(StopReason::Signalled),
                 // No report of the warm-up.
                 InputAction::Report if !schedule.is_warming_up() => due = Some(WindowBoundary::Interval { skipped: 0 }),
-                InputAction::Report | InputAction::Nothing => continue,
+                InputAction::Report | InputAction::Redraw | InputAction::Nothing => {
+                    run.draw()?;
+                    continue;
+                }
             },
             () = schedule.next_is_due() => due = schedule.take_due(monotonic_ns()),
             readable = ring_fd.readable() => {
@@ -191,6 +194,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
             Some(due) => run.end_interval(&mut collector, due, &mut schedule)?,
             None => run.drain(&mut collector)?,
         }
+        run.draw()?;
         progress.show(&schedule, run.windows.received());
         if run.output.reader_is_gone() {
             run.stop = Some(StopReason::NoReader);
@@ -200,6 +204,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     }
     progress.clear();
     run.end(&mut collector, &schedule, config.output.quiet)?;
+    run.close_screen()?;
     // No program is attached while the output is written, however long that takes.
     drop((ring_fd, collector));
     if run.output.finish()? == WriteResult::NoReader {
@@ -232,90 +237,17 @@ struct Run<'a> {
     names: NameResolver,
     view: &'a mut dyn View,
     output: OutputWriter,
+    screen: Option<Screen>,
     stop: Option<StopReason>,
 }
 
 impl Run<'_> {
-    /// Takes the records that have settled; later ones wait for the next call.
-    fn drain(&mut self, collector: &mut Collector) -> Result<()> {
-        self.drain_to(DrainExtent::Settled { now_ns: monotonic_ns() }, collector).map(|_| ())
-    }
-
-    /// Takes the records of `extent` from the ring buffers. Returns how many it took.
-    fn drain_to(&mut self, extent: DrainExtent, collector: &mut Collector) -> Result<usize> {
-        let drained = collector.drain(extent, |record| match &mut self.decoder {
-            Some(decoder) => {
-                let event = decoder.decode(record)?;
-                self.take_event(event)
-            }
-            None => self.take_wait(&decode(record)?).map(|_| ()),
-        });
-        // Only an I/O error comes from the output.
-        let (records, written) = match drained.map_err(|error| error.downcast::<std::io::Error>()) {
-            Ok(records) => (records, self.output.send()),
-            Err(Ok(error)) => (0, self.output.classify_error(error)),
-            Err(Err(other)) => return Err(other),
-        };
-        self.names.resolve_new_cgroups();
-        self.check_written(written)?;
-        Ok(records)
-    }
-
     /// Ends the run if the reader of the output is gone.
     fn check_written(&mut self, written: Result<WriteResult>) -> Result<()> {
         if written? == WriteResult::NoReader {
             self.stop = Some(StopReason::NoReader);
         }
         Ok(())
-    }
-
-    /// Records a wait. Returns whether it is in the report: waits of the warm-up are not.
-    fn take_wait(&mut self, wait: &Wait) -> Result<bool> {
-        if !self.windows.record(wait) {
-            return Ok(false);
-        }
-        self.names.learn_from(wait, self.by);
-        if self.view.shows_waits() {
-            self.names.learn(wait.tid, wait.comm);
-            self.names.learn(wait.prev_tid, wait.prev_comm);
-            wait.waker_tid.into_iter().for_each(|tid| self.names.refresh(tid));
-            if self.output.is_full() {
-                self.windows.count_unwritten();
-            } else {
-                self.view.wait(wait, self.windows.unix_offset_ns(), &self.names, &mut self.output)?;
-            }
-        }
-        if self.threshold_ns.is_some_and(|threshold_ns| wait.latency_ns >= threshold_ns) {
-            self.windows.count_over();
-            if let Some(trigger) = &mut self.trigger
-                && trigger.fire(wait, self.windows.unix_offset_ns())?
-            {
-                self.stop = Some(StopReason::Threshold);
-            }
-        }
-        Ok(true)
-    }
-
-    fn take_event(&mut self, mut event: Event) -> Result<()> {
-        if let EventKind::Switch(switch) = &mut event.kind {
-            for task in [&switch.prev, &switch.next] {
-                self.names.learn(task.tid, task.comm);
-            }
-            if let Some(ended) = &switch.ended_wait
-                && !self.take_wait(&ended.wait)?
-            {
-                switch.ended_wait = None;
-            }
-        }
-        if let Some(breakdown) = self.timeline.as_mut().and_then(|timeline| timeline.push(&event)) {
-            self.windows.record_breakdown(breakdown);
-        }
-        if self.output.is_full() || self.view.is_full() {
-            // The view does not see it, like an event that found no room in the ring buffer.
-            self.windows.count_unwritten();
-            return Ok(());
-        }
-        Ok(self.view.event(&event, self.windows.unix_offset_ns(), &self.names, &mut self.output)?)
     }
 
     /// Ends a window while the programs keep running.
@@ -350,6 +282,7 @@ impl Run<'_> {
         self.view.complete(&mut report);
         let written = self.output.write(|out| self.view.report(&report, out));
         self.check_written(written)?;
+        self.screen.iter_mut().for_each(Screen::set_stale);
         if !self.view.is_cumulative() {
             self.begin(&reading);
             self.names.forget_threads();

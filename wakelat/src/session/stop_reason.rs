@@ -3,8 +3,6 @@
 use std::{
     future::{pending, poll_fn},
     io,
-    mem::MaybeUninit,
-    ptr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::SeqCst},
@@ -16,7 +14,7 @@ use anyhow::{Context as _, Result};
 use signal_hook::low_level::{emulate_default_handler, register};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{clock::monotonic_ns, keyboard};
+use super::{clock::monotonic_ns, ignored_signal::is_ignored, terminal};
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,12 +65,12 @@ impl Signals {
                 let now_ns = monotonic_ns();
                 let first = first_at_ns.compare_exchange(0, now_ns, SeqCst, SeqCst);
                 if first.is_err_and(|first_ns| now_ns.saturating_sub(first_ns) > ONE_NS) {
-                    keyboard::restore();
+                    terminal::leave_at_once();
                     _ = emulate_default_handler(kind);
                 }
             };
-            // SAFETY: the handler uses an atomic, clock_gettime(2), tcsetattr(3) and what signal-hook offers
-            // for handlers, which are all async-signal-safe.
+            // SAFETY: the handler uses atomics, clock_gettime(2), poll(2), write(2), tcsetattr(3) and what signal-hook
+            // offers for handlers, which are all async-signal-safe.
             unsafe { register(kind, on_signal) }?;
         }
         Ok(Self(caught.into_iter().map(signal).collect::<io::Result<_>>()?))
@@ -107,29 +105,5 @@ impl RequestSignal {
             Some(signal) => _ = signal.recv().await,
             None => pending().await,
         }
-    }
-}
-
-/// Whether this process ignores the signal, by itself or inherited from its parent.
-fn is_ignored(kind: SignalKind) -> bool {
-    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: no new action is given, and the current one is written to a local variable.
-    let known = unsafe { libc::sigaction(kind.as_raw_value(), ptr::null(), action.as_mut_ptr()) } == 0;
-    // SAFETY: zeros are a valid `sigaction`, too.
-    known && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_ignored_signal_is_recognized() {
-        // No other test uses this signal, and its default action does nothing either.
-        let kind = SignalKind::window_change();
-        assert!(!is_ignored(kind));
-        // SAFETY: the call takes two numbers; `SIG_IGN` runs no handler.
-        unsafe { libc::signal(kind.as_raw_value(), libc::SIG_IGN) };
-        assert!(is_ignored(kind));
     }
 }

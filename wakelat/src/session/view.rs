@@ -8,10 +8,12 @@ use std::{
 
 use tokio::signal::unix::SignalKind;
 
+use super::writer::OutputWriter;
 use crate::collect::{Collector, TimelineSettings};
 use wakelat_core::{
     aggregate::{Groups, key::Names},
     report::Report,
+    terminal_input::TerminalInput,
     timeline::event::Event,
     wait::Wait,
     why::counted::{CauseGroups, CauseTotals},
@@ -99,14 +101,38 @@ pub trait View {
         Vec::new()
     }
 
-    /// Whether the view handles keys and changes of the terminal's size, if there is a terminal.
-    fn takes_input(&self) -> bool {
+    /// Whether the view draws on the whole terminal and handles its keys: then standard input and the view's output are
+    /// a terminal.
+    fn is_interactive(&self) -> bool {
         false
     }
 
     /// Handles input from the terminal. Returns what the run has to do.
-    fn input(&mut self, _input: Input) -> InputAction {
+    fn input(&mut self, _input: TerminalInput) -> InputAction {
         InputAction::Nothing
+    }
+
+    /// Whether the view shows something new, besides the result of an input or a report.
+    fn has_news(&mut self) -> bool {
+        false
+    }
+
+    /// Saved input has been read to this part: percent.
+    fn reading(&mut self, _percent: u128) {}
+
+    /// Draws the screen: writes what has changed on the terminal since the last call.
+    fn draw(&mut self, _frame: &mut dyn Write) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// The screen has been closed: writes what stays on the terminal.
+    fn closed(&mut self, _out: &mut dyn Write) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// The output on which the view draws, if it is not that of the run.
+    fn own_output(&mut self) -> Option<&mut OutputWriter> {
+        None
     }
 
     /// Called after each batch of events. Returns whether the run has to end, because the view needs nothing more.
@@ -170,20 +196,13 @@ pub trait View {
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> std::io::Result<()>;
 }
 
-/// Input from the terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// A key.
-    Key(u8),
-    /// The size of the terminal has changed.
-    Resized,
-}
-
 /// What the run does after an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputAction {
     /// Nothing.
     Nothing,
+    /// Draw the screen.
+    Redraw,
     /// Report now instead of at the end of the interval.
     Report,
     /// End the run.

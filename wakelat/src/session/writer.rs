@@ -7,14 +7,17 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
-        mpsc::{Receiver, Sender, channel, sync_channel},
+        mpsc::{Receiver, Sender, SyncSender, channel, sync_channel},
     },
     thread::{self, JoinHandle},
 };
 
 use anyhow::{Context as _, Result};
 
-use super::output::{Output, StdoutPipe, WriteResult};
+use super::{
+    output::{Output, StdoutPipe, WriteResult},
+    terminal,
+};
 use crate::config::Priority;
 use wakelat_kernel::thread_priority;
 
@@ -29,13 +32,27 @@ pub struct OutputWriter {
     /// The thread's TID.
     tid: u32,
     pending: Vec<u8>,
-    /// Chunks for the thread; `None` once there are no more.
-    chunks: Option<Sender<Vec<u8>>>,
+    /// Work for the thread; `None` once there is no more.
+    work: Option<Sender<Work>>,
+    /// The output is a terminal on which a view draws.
+    has_screen: bool,
     /// Bytes that were sent to the thread and are not written yet.
     unwritten: Arc<AtomicUsize>,
     thread: Option<JoinHandle<Result<WriteResult>>>,
     pipe: StdoutPipe,
     name: String,
+}
+
+/// What the thread does next.
+enum Work {
+    /// Writes this.
+    Text(Vec<u8>),
+    /// Takes the terminal, for a view that draws on all of it.
+    EnterScreen,
+    /// Gives it back.
+    LeaveScreen,
+    /// Reports that everything before is done.
+    Report(SyncSender<()>),
 }
 
 impl OutputWriter {
@@ -46,10 +63,10 @@ impl OutputWriter {
     pub fn start(output: Output, priority: Option<Priority>) -> Result<Self> {
         let (pipe, name) = (output.pipe(), output.name().to_owned());
         let unwritten = Arc::new(AtomicUsize::new(0));
-        let (chunks, received) = channel();
+        let (work, received) = channel();
         let left = Arc::clone(&unwritten);
         let (started, tid) = sync_channel(1);
-        let work = move || {
+        let run = move || {
             _ = started.send(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned());
             if let Some(priority) = priority {
                 // Without the priority, the output may be slow, which is detected and reported.
@@ -57,10 +74,11 @@ impl OutputWriter {
             }
             write_all(output, &received, &left)
         };
-        let thread = thread::Builder::new().name("wakelat-output".to_owned()).spawn(work);
+        let thread = thread::Builder::new().name("wakelat-output".to_owned()).spawn(run);
         let thread = Some(thread.context("cannot start the output thread")?);
         let tid = tid.recv().context("the output thread has ended")?;
-        Ok(Self { tid, pending: Vec::new(), chunks: Some(chunks), unwritten, thread, pipe, name })
+        let work = Some(work);
+        Ok(Self { tid, pending: Vec::new(), work, has_screen: false, unwritten, thread, pipe, name })
     }
 
     /// Sets the thread's priority, if there is one and the kernel allows it.
@@ -74,6 +92,46 @@ impl OutputWriter {
     /// Whether the output is blocked: only what cannot be left out may still be queued.
     pub fn is_full(&self) -> bool {
         self.unwritten.load(Relaxed) + self.pending.len() >= CAPACITY
+    }
+
+    /// Whether everything is written.
+    pub fn is_idle(&self) -> bool {
+        self.unwritten.load(Relaxed) == 0 && self.pending.is_empty()
+    }
+
+    /// Takes the terminal ([`terminal::enter`]) after everything before is written, and waits for it.
+    pub fn enter_screen(&mut self) {
+        self.has_screen = true;
+        self.send_and_wait(Work::EnterScreen);
+    }
+
+    /// Gives the terminal back ([`terminal::leave`]) after everything before is written, and waits for it.
+    pub fn leave_screen(&mut self) {
+        self.has_screen = false;
+        self.send_and_wait(Work::LeaveScreen);
+    }
+
+    fn send_and_wait(&mut self, work: Work) {
+        self.send_pending();
+        let (done, wait) = sync_channel(1);
+        for work in [work, Work::Report(done)] {
+            // The channel is closed if the thread has failed, which the thread's result shows.
+            _ = self.work.as_ref().map(|channel| channel.send(work));
+        }
+        _ = wait.recv();
+    }
+
+    /// Ends the thread, which gives the terminal back if a view draws on it.
+    fn end(&mut self) -> Option<Result<WriteResult>> {
+        self.send_pending();
+        if self.has_screen {
+            self.leave_screen();
+        }
+        self.work = None;
+        let written = self.thread.take().map(JoinHandle::join);
+        // If the thread could not write to the terminal.
+        terminal::leave_at_once();
+        written.map(|written| written.unwrap_or_else(|panic| resume_unwind(panic)))
     }
 
     /// Queues what `write` writes.
@@ -125,16 +183,14 @@ impl OutputWriter {
     /// If the output could not be written. A reader that has gone is not an error.
     pub fn finish(mut self) -> Result<WriteResult> {
         // Also if nothing is pending, so that a file from an earlier run is truncated.
-        self.send_pending();
-        self.chunks = None;
-        self.thread.take().map_or(Ok(WriteResult::NoReader), join)
+        self.end().unwrap_or(Ok(WriteResult::NoReader))
     }
 
     fn send_pending(&mut self) {
         let chunk = std::mem::take(&mut self.pending);
         self.unwritten.fetch_add(chunk.len(), Relaxed);
         // The channel is closed if the thread has failed, which the thread's result shows.
-        _ = self.chunks.as_ref().map(|chunks| chunks.send(chunk));
+        _ = self.work.as_ref().map(|channel| channel.send(Work::Text(chunk)));
     }
 }
 
@@ -155,16 +211,30 @@ impl Write for OutputWriter {
 impl Drop for OutputWriter {
     /// Writes what a failed run has queued so far.
     fn drop(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            self.send_pending();
-            self.chunks = None;
-            _ = thread.join();
+        // After a panic, the terminal is given back, and nothing more may be drawn on it.
+        if self.thread.is_some() && !(self.has_screen && thread::panicking()) {
+            _ = self.end();
         }
     }
 }
 
-fn write_all(mut output: Output, chunks: &Receiver<Vec<u8>>, unwritten: &AtomicUsize) -> Result<WriteResult> {
-    for chunk in chunks {
+fn write_all(mut output: Output, work: &Receiver<Work>, unwritten: &AtomicUsize) -> Result<WriteResult> {
+    for work in work {
+        let chunk = match work {
+            Work::Text(chunk) => chunk,
+            Work::EnterScreen => {
+                output.write(terminal::enter)?;
+                continue;
+            }
+            Work::LeaveScreen => {
+                output.write(terminal::leave)?;
+                continue;
+            }
+            Work::Report(done) => {
+                _ = done.send(());
+                continue;
+            }
+        };
         let written = output.write(|out| out.write_all(&chunk))?;
         if written == WriteResult::NoReader {
             return Ok(written);

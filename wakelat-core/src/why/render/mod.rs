@@ -14,7 +14,7 @@ mod overview;
 mod ranking;
 mod stacks;
 mod text;
-mod wait_timeline;
+pub(crate) mod wait_timeline;
 mod wakeup_pairs;
 
 #[cfg(test)]

@@ -55,7 +55,8 @@ pub fn draw(breakdown: &Breakdown, summary: &Summary, report: &Report, style: &S
         let of = pid_ns.map_or_else(String::new, |inode| format!(" {inode}"));
         TextLine::of(TextStyle::Dim, format!("  thread {tid} of PID namespace{of}")).finish(style, out);
     }
-    timeline::draw(&rows(breakdown, summary, style), breakdown.latency_ns, marks(breakdown), style, out);
+    let marks = marks(wait.class, (breakdown.from_ns, breakdown.latency_ns), &breakdown.shares, &breakdown.spans);
+    timeline::draw(&rows(breakdown, summary, style), breakdown.latency_ns, marks, style, out);
 }
 
 /// A row for each of the largest shares, in the order of time, and one for all others.
@@ -91,12 +92,11 @@ fn relative(breakdown: &Breakdown, span: &Span) -> timeline::TimelineSpan {
     timeline::TimelineSpan { from_ns: span.from_ns - breakdown.from_ns, to_ns: span.to_ns - breakdown.from_ns }
 }
 
-/// The marks on the axis: what happened when.
-fn marks(breakdown: &Breakdown) -> Vec<(u64, String)> {
-    let wait = &breakdown.ended_wait.wait;
+/// The marks on the axis of a wait's time line: what happened when, in ns since the wait began.
+pub fn marks(class: Class, (from_ns, latency_ns): (u64, u64), shares: &[Share], spans: &[Span]) -> Vec<(u64, String)> {
     let delivery: Option<&Share> =
-        breakdown.shares.iter().find(|share| matches!(share.culprit.component, Component::Placement | Component::Ipi));
-    let begins = match (wait.class, delivery) {
+        shares.iter().find(|share| matches!(share.culprit.component, Component::Placement | Component::Ipi));
+    let begins = match (class, delivery) {
         (Class::Preempted, _) => "preempted",
         (Class::New, _) => "created",
         (Class::Wakeup, Some(_)) => "waking",
@@ -104,16 +104,16 @@ fn marks(breakdown: &Breakdown) -> Vec<(u64, String)> {
     };
     let mut marks = vec![(0, begins.to_owned())];
     marks.extend(delivery.map(|share| (share.ns, "woken".to_owned())));
-    let placed = breakdown.spans.iter().filter(|span| span.cpu.is_some());
+    let placed = spans.iter().filter(|span| span.cpu.is_some());
     let mut last = None;
     for span in placed {
         if last.is_some_and(|last| Some(last) != span.cpu)
             && let Some(cpu) = span.cpu
         {
-            marks.push((span.from_ns - breakdown.from_ns, format!("to CPU {}", own_number(cpu))));
+            marks.push((span.from_ns - from_ns, format!("to CPU {}", own_number(cpu))));
         }
         last = span.cpu;
     }
-    marks.push((breakdown.latency_ns, "runs".to_owned()));
+    marks.push((latency_ns, "runs".to_owned()));
     marks
 }

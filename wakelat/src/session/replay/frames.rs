@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{
-    super::{Input, InputAction, View},
+    super::{InputAction, View},
     recorded_groups::RecordedGroups,
 };
 use crate::config::{Config, RecordedInput};
@@ -12,6 +12,7 @@ use wakelat_core::{
     hash::HashMap,
     recording::{Exclusion, Frame, Header, Kept, Position, RecordedNames, RecordedWindow, WindowOptions},
     report::{LatencyFrom, Mode, Report},
+    terminal_input::TerminalInput,
     timeline::{
         Timeline,
         event::{Event, EventKind, MigrationEvent, SwitchEvent, WakeupEvent},
@@ -92,13 +93,18 @@ impl<'a> Replay<'a> {
         self.view.begin(out)
     }
 
+    /// The view.
+    pub fn view(&mut self) -> &mut dyn View {
+        self.view
+    }
+
     /// Whether all requested reports are shown: further frames change nothing.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
     /// Handles input from the terminal. Returns what the run has to do.
-    pub fn input(&mut self, input: Input) -> InputAction {
+    pub fn input(&mut self, input: TerminalInput) -> InputAction {
         let action = self.view.input(input);
         if action == InputAction::Report {
             // The next reading, which comes at once.

@@ -1,6 +1,7 @@
 //! Shows saved input, such as recordings, through a view, as [`super::run`] shows a measurement.
 
 mod frames;
+mod interactive;
 mod kept_data;
 mod read_progress;
 mod recorded_config;
@@ -21,13 +22,14 @@ use super::{
 use crate::config::Config;
 use wakelat_core::recording::{Frame, FrameOrder};
 
-use self::{frames::Replay, read_progress::ReadProgress, saved_frames::SavedFrames};
 pub use self::{
+    frames::Replay,
     kept_data::check_has_events,
     recorded_config::{config_of, own_pids},
     recorded_measurement::LiveReplay,
     saved_input::SavedInput,
 };
+use self::{read_progress::ReadProgress, saved_frames::SavedFrames};
 
 /// What an error of the input at `path` concerns.
 pub fn unreadable(path: &Path) -> String {
@@ -43,10 +45,12 @@ pub fn replay(saved: SavedInput, config: &Config, view: &mut dyn View) -> Result
     const MUCH: usize = 1 << 16;
     let input = config.input.as_ref().context("no recording is given")?;
     kept_data::check_view(&saved.headers(), view)?;
+    if view.is_interactive() {
+        return interactive::replay(saved, (config, input), view);
+    }
     let mut output = Output::open(config.output.path.as_deref())?;
     let mut replay = Replay::new(config, input, &saved.headers(), view);
-    // An interval has the events of whole segments, to which its coverage belongs.
-    let order = if config.window.interval_ns.is_some() { FrameOrder::BySegment } else { FrameOrder::ByTime };
+    let order = order(config);
     let mut progress = ReadProgress::new(config, saved.positions());
     let mut frames = SavedFrames::new(saved, order);
     let mut text = Vec::new();
@@ -70,4 +74,10 @@ pub fn replay(saved: SavedInput, config: &Config, view: &mut dyn View) -> Result
             return Ok(StopReason::Done);
         }
     }
+}
+
+/// The order of the frames of several recordings. An interval has the events of whole segments, to which its coverage
+/// belongs.
+fn order(config: &Config) -> FrameOrder {
+    if config.window.interval_ns.is_some() { FrameOrder::BySegment } else { FrameOrder::ByTime }
 }

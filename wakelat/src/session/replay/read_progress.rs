@@ -52,7 +52,7 @@ impl ReadProgress {
 }
 
 /// The part of all files that has been read, each given as its offset and length: percent, rounded down.
-fn percent(files: impl Iterator<Item = (u64, u64)>) -> u128 {
+pub fn percent(files: impl Iterator<Item = (u64, u64)>) -> u128 {
     let add = |(read, all): (u128, u128), (at, length): (u64, u64)| (read + u128::from(at), all + u128::from(length));
     let (read, all) = files.fold((0, 0), add);
     read * 100 / all.max(1)

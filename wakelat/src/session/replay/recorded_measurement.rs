@@ -1,24 +1,28 @@
 //! Shows a measurement through a view while it is recorded: what the view shows is what it will show of the recording.
 
-use std::io;
+use std::{io, path::PathBuf};
 
 use anyhow::{Error, Result};
 
 use super::{
     super::{
-        Input, InputAction, View,
+        InputAction, View,
         output::{Output, WriteResult},
         writer::OutputWriter,
     },
     Replay,
 };
 use crate::config::{Config, RecordedInput};
-use wakelat_core::recording::{Frame, Header};
+use wakelat_core::{
+    recording::{Frame, Header},
+    terminal_input::TerminalInput,
+};
 
 /// A view of a recording that is being made.
 pub struct LiveReplay<'a> {
     replay: Replay<'a>,
-    takes_input: bool,
+    is_interactive: bool,
+    writes_in: Vec<PathBuf>,
     /// The output, until the run begins.
     output: Option<Output>,
     writer: Option<OutputWriter>,
@@ -32,9 +36,10 @@ impl<'a> LiveReplay<'a> {
     /// # Errors
     /// If the output cannot be opened.
     pub fn open(config: &'a Config, input: &'a RecordedInput, header: &Header, view: &'a mut dyn View) -> Result<Self> {
-        let takes_input = view.takes_input();
+        let (is_interactive, writes_in) = (view.is_interactive(), view.writes_in());
         let output = Some(Output::open(config.output.path.as_deref())?);
-        Ok(Self { replay: Replay::new(config, input, &[header], view), takes_input, output, writer: None, ended: None })
+        let replay = Replay::new(config, input, &[header], view);
+        Ok(Self { replay, is_interactive, writes_in, output, writer: None, ended: None })
     }
 
     /// Starts the thread that writes the output.
@@ -77,13 +82,28 @@ impl<'a> LiveReplay<'a> {
         self.ended.is_some() || self.replay.is_over() || self.writer.as_ref().is_some_and(OutputWriter::reader_is_gone)
     }
 
-    /// Whether the view handles keys.
-    pub fn takes_input(&self) -> bool {
-        self.takes_input
+    /// Whether the view draws on the whole terminal.
+    pub fn is_interactive(&self) -> bool {
+        self.is_interactive
+    }
+
+    /// The directories in which the view writes files while it measures.
+    pub fn writes_in(&self) -> &[PathBuf] {
+        &self.writes_in
+    }
+
+    /// The view.
+    pub fn view(&mut self) -> &mut dyn View {
+        self.replay.view()
+    }
+
+    /// The output of the view, once the run has begun.
+    pub fn output(&mut self) -> Option<&mut OutputWriter> {
+        self.writer.as_mut()
     }
 
     /// Handles input from the terminal. Returns what the run has to do.
-    pub fn input(&mut self, input: Input) -> InputAction {
+    pub fn input(&mut self, input: TerminalInput) -> InputAction {
         self.replay.input(input)
     }
 

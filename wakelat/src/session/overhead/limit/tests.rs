@@ -214,10 +214,7 @@ impl Machine {
 
 #[test]
 fn checks_that_cost_a_third_of_the_limit_do_not_prolong_a_pause_without_end() {
-    let load =
-        Load { lasts_ns: SECOND_NS, runs: 4_000.0, stopped_ns: 20.0, called_ns: 100.0, sampled_ns: 100.0, late_ns: 0 };
-    let mut machine = Machine::new(vec![load], 1);
-    machine.check_costs_ns = 300_000.0;
+    let mut machine = Machine { check_costs_ns: 300_000.0, ..Machine::new(steady(4_000.0), 1) };
     let limit = machine.run(5_000, 20 * SECOND_NS, 600_000.0);
     let LimitReading { measured, stopped, .. } = machine.reading;
     assert!(measured > stopped, "{measured} of {} runs: {limit:?}", measured + stopped);
@@ -226,11 +223,9 @@ fn checks_that_cost_a_third_of_the_limit_do_not_prolong_a_pause_without_end() {
 #[test]
 fn a_full_bucket_ends_a_pause_whatever_checks_cost_and_however_expensive_the_last_stop_was() {
     for price_of_stop in [0.0, 1e8] {
-        let mut machine = Machine::new(steady(4_000.0), 1);
-        machine.check_costs_ns = 300_000.0;
+        let mut machine = Machine { check_costs_ns: 300_000.0, ..Machine::new(steady(4_000.0), 1) };
         let mut limit = machine.run(5_000, 5 * SECOND_NS, 600_000.0);
-        limit.price_of_stop = price_of_stop;
-        limit.needed = limit.capacity();
+        (limit.price_of_stop, limit.needed) = (price_of_stop, limit.capacity());
         machine.pause(&mut limit, Pause { length_ns: SECOND_NS, detach: false }, 600_000.0, 60 * SECOND_NS);
         assert!(machine.now_ns < 20 * SECOND_NS, "{} ns: {limit:?}", machine.now_ns);
     }

@@ -1,4 +1,4 @@
-//! `top`: shows the table of groups repeatedly.
+//! The table of groups, shown repeatedly.
 
 use std::{
     io::{self, Write},
@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Result;
 
-use super::{
+use super::super::{
     hist::timeline_for_grouping,
     measurement::Source,
     terminal_style::{style, terminal},
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     collect::TimelineSettings,
     config::{Config, TableConfig},
-    session::{Input, InputAction, StopReason, View},
+    session::{StopReason, View},
 };
 use wakelat_core::{
     aggregate::key::Key,
@@ -24,12 +24,11 @@ use wakelat_core::{
 };
 use wakelat_kernel::run_times::RunTimes;
 
-/// `top`: shows the table of groups repeatedly, since the start or for the last interval.
+/// Shows the table of the waits of `source`, since the start or for the last interval.
 ///
 /// # Errors
-/// Errors of [`crate::session::run`], or if the recording cannot be read or does not have what `config` requests.
-pub fn top(config: &Config, table: TableConfig) -> Result<StopReason> {
-    let (source, config) = Source::open(config)?;
+/// Errors of [`Source::show`].
+pub fn show(source: Source, config: &Config, table: TableConfig) -> Result<StopReason> {
     let (is_live, has_tasks) = (source.is_live(), source.headers().is_empty());
     let (style, _) = style(&config.output);
     let keys = config.key_names();
@@ -37,13 +36,13 @@ pub fn top(config: &Config, table: TableConfig) -> Result<StopReason> {
     let mut top = TopView {
         reports: config.output.format.reports(view, &keys, style.clone()),
         redrawn: is_live && style.cursor && config.output.format == render::OutputFormat::Human,
-        timeline: timeline_for_grouping(&config),
+        timeline: timeline_for_grouping(config),
         run_times: (has_tasks && one_thread_each(&config.by)).then(|| RunTimes::new(Path::new("/proc"))),
         table,
         keys,
         style,
     };
-    source.show(&config, &mut top)
+    source.show(config, &mut top)
 }
 
 struct TopView {
@@ -89,8 +88,8 @@ impl TopView {
         const DEFAULT_ROWS: usize = 24;
         let (now, rows) = terminal(false);
         self.style.width = now.width;
-        let TableConfig { sort, limit, last_only } = self.table;
-        let head = screen::head(report, last_only, sort.name(), &self.style);
+        let TableConfig { sort, limit, last_only, .. } = self.table;
+        let head = screen::head(report, last_only, &self.style);
         let render = |limit| {
             let view = render::ReportView::Table { sort, limit: Some(limit) };
             let mut out = head.clone().into_bytes();
@@ -116,21 +115,6 @@ impl View for TopView {
 
     fn is_cumulative(&self) -> bool {
         !self.table.last_only
-    }
-
-    fn takes_input(&self) -> bool {
-        self.redrawn
-    }
-
-    fn input(&mut self, input: Input) -> InputAction {
-        match input {
-            Input::Key(b'q' | b'Q') => return InputAction::Quit,
-            Input::Key(b'i') => self.table.last_only ^= true,
-            Input::Key(b's') => self.table.sort = self.table.sort.next(),
-            Input::Resized => {}
-            Input::Key(_) => return InputAction::Nothing,
-        }
-        InputAction::Report
     }
 
     fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
