@@ -1,8 +1,8 @@
 //! The screens of an interactive `top`. Pure.
 //!
-//! Everything comes from the events, so that a running measurement and a recording look the same. [`data`] adds up
-//! waits and run times of each task in short intervals; [`view`] selects a part of the time, groups and a filter, and
-//! computes the figures; [`state`] is what the keys have led to; [`draw`] draws it. Selecting something else needs no
+//! Everything comes from the events, so that a running measurement and a recording look the same. `data` adds up
+//! waits and run times of each task in short intervals; `view` selects a part of the time, groups and a filter, and
+//! computes the figures; `state` is what the keys have led to; `draw` draws it. Selecting something else needs no
 //! new events.
 
 mod canvas;
