@@ -37,7 +37,7 @@ impl Write for Bytes {
 }
 
 impl FrameWriter {
-    /// FrameWriter of a screen that uses colours only if they are wanted.
+    /// The first frame is drawn as a whole. Whether there are colours is decided by what is drawn.
     pub fn new() -> Self {
         // Whatever NO_COLOR says: `--color always` overrides it.
         force_color_output(true);
