@@ -18,7 +18,7 @@ pub fn status(message: impl Display) {
     _ = StatusWriter.write_all(format!("wakelat: {message}\n").as_bytes());
 }
 
-/// Standard error, from which everything is held back between [`hold`] and [`release`].
+/// Standard error. While a view draws on the terminal, what is written is held back until the screen is left.
 #[derive(Clone, Copy, Debug)]
 pub struct StatusWriter;
 
