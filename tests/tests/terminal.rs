@@ -24,6 +24,7 @@ fn main() {
         q_ends_top_and_restores_the_terminal,
         a_signal_ends_top_and_restores_the_terminal,
         a_resized_terminal_gets_another_layout,
+        a_hangup_ends_top_even_if_its_signal_is_ignored,
     ]);
 }
 
@@ -50,6 +51,11 @@ struct Top {
 
 impl Top {
     fn begin(columns: u16, rows: u16, arguments: &[&str]) -> Self {
+        Self::begin_as(columns, rows, arguments, false)
+    }
+
+    /// `ignores_hangups`: as `nohup` begins a command.
+    fn begin_as(columns: u16, rows: u16, arguments: &[&str], ignores_hangups: bool) -> Self {
         let (mut ours, mut theirs) = (0, 0);
         let size = winsize(columns, rows);
         // SAFETY: two descriptors are written, a size is read, and the other pointers may be null.
@@ -63,9 +69,12 @@ impl Top {
         let mut command = command(&all);
         let other = || Stdio::from(terminal.try_clone().expect("descriptors are left"));
         command.env("TERM", "xterm").stdin(other()).stdout(other()).stderr(Stdio::null());
-        // SAFETY: two system calls between fork and exec, no allocation.
+        // SAFETY: system calls between fork and exec, no allocation.
         unsafe {
-            command.pre_exec(|| {
+            command.pre_exec(move || {
+                if ignores_hangups {
+                    libc::signal(libc::SIGHUP, libc::SIG_IGN);
+                }
                 let is_ours = libc::setsid() >= 0 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0;
                 if is_ours { Ok(()) } else { Err(std::io::Error::last_os_error()) }
             });
@@ -194,5 +203,16 @@ fn a_resized_terminal_gets_another_layout() -> TestOutcome {
     top.screen(|screen| screen.starts_with("all since "));
     top.interrupt();
     assert_eq!(top.code(), Some(0));
+    Ok(())
+}
+
+fn a_hangup_ends_top_even_if_its_signal_is_ignored() -> TestOutcome {
+    /// Hangs up, as the end of a terminal emulator does (include/uapi/asm-generic/ioctls.h).
+    const TIOCVHANGUP: libc::Ioctl = 0x5437;
+    let mut top = Top::begin_as(100, 30, &["--interval", "1h"], true);
+    top.until(ENTERED);
+    // SAFETY: the descriptor is open, and the request has no argument.
+    assert_eq!(unsafe { libc::ioctl(top.terminal.as_raw_fd(), TIOCVHANGUP) }, 0);
+    assert!(top.code().is_some(), "a signal has ended it");
     Ok(())
 }

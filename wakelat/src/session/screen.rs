@@ -63,6 +63,7 @@ impl Screen {
                 output_of(view, output).enter_screen();
                 TerminalInput::Resized
             }
+            TerminalEvent::Gone => return Ok(InputAction::Quit),
             TerminalEvent::Continued => {
                 output_of(view, output).enter_screen();
                 TerminalInput::Resized

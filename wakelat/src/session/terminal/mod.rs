@@ -7,7 +7,7 @@ mod suspend;
 use std::{future::pending, io, os::fd::AsRawFd as _, time::Duration};
 
 use anyhow::{Context as _, Result};
-use rustix::termios::{isatty, tcgetpgrp};
+use rustix::termios::{isatty, tcgetattr, tcgetpgrp};
 use tokio::{
     io::{Interest, unix::AsyncFd},
     signal::unix::{Signal, SignalKind, signal},
@@ -32,6 +32,8 @@ pub enum TerminalEvent {
     Suspend,
     /// SIGCONT: another process may have used the terminal meanwhile.
     Continued,
+    /// It has hung up: nobody sees the view any more. SIGHUP need not come, or is ignored.
+    Gone,
 }
 
 /// After an Escape, the rest of a sequence arrives within this time, also over a slow connection.
@@ -88,6 +90,7 @@ impl Terminal {
                 () = received(Some(&mut self.continued)) => return TerminalEvent::Continued,
                 () = received(Some(&mut self.resized)) => return TerminalEvent::Input(TerminalInput::Resized),
                 bytes = read(&self.stdin) => {
+                    let Some(bytes) = bytes else { return TerminalEvent::Gone };
                     self.parser.push(&bytes);
                     self.sequence_ends_at = Some(Instant::now() + SEQUENCE);
                 }
@@ -109,19 +112,22 @@ async fn received(signal: Option<&mut Signal>) {
     pending().await
 }
 
-/// Waits for bytes; for ever if the terminal is gone, which a signal reports.
-async fn read(stdin: &AsyncFd<i32>) -> Vec<u8> {
+/// Waits for bytes. `None` if the terminal has hung up.
+async fn read(stdin: &AsyncFd<i32>) -> Option<Vec<u8>> {
     const AT_ONCE: usize = 1 << 10;
     loop {
-        let Ok(mut ready) = stdin.readable().await else { return pending().await };
+        let mut ready = stdin.readable().await.ok()?;
         let mut bytes = vec![0; AT_ONCE];
         match rustix::io::read(io::stdin(), &mut bytes) {
             Ok(read @ 1..) => {
                 bytes.truncate(read);
-                return bytes;
+                return Some(bytes);
             }
+            // A read returns nothing if there is nothing, and after a hangup, after which all other calls fail
+            // (drivers/tty/tty_io.c, `hung_up_tty_fops`).
+            Ok(_) if tcgetattr(io::stdin()).is_err() => return None,
             Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => ready.clear_ready(),
-            Err(_) => return pending().await,
+            Err(_) => return None,
         }
     }
 }
