@@ -84,7 +84,7 @@ impl HtmlRun {
     }
 }
 
-/// Writes the page of a comparison. `runs`: those of base and new.
+/// Writes the page of a comparison. `runs`: of base and of new.
 ///
 /// # Errors
 /// If `out` cannot be written.

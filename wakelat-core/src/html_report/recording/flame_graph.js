@@ -71,7 +71,7 @@ const stacks = () => {
   ];
   const rows = page.stacks.map(([ns, frames]) => ({ ns, text: frames.map((frame) => page.names[frame]).join(" › ") }));
   place.append(
-    note("The stacks with which tasks left their CPU, and after “--” those of their wakers, the innermost function first. A frame is as wide as the waits with it are long; select one to see only these."),
+    note("The stacks with which tasks left their CPU, and after “--” the stacks of their wakers, the innermost function first. A frame is as wide as the waits with it are long; select one to see only these."),
     element("div", { class: "controls" }, input, button("Show all", false, () => { shown = root; draw(); }), found), holder,
     element("details", {}, element("summary", {}, "Figures of the stacks"), table("Waits by stack", columns, rows, { sort: 1, limit: 20 }).whole));
 };

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::name_table::NameTable;
 use crate::{aggregate::key::Names, render::Style, timeline::Breakdown, why::render::labels};
 
-/// Pieces of a share that are this part of the wait apart, or less, are drawn as one: nobody can see the gap.
+/// Pieces of a share that are this part of the wait apart, or less, are drawn as one: the gap is not visible.
 const VISIBLE: u64 = 1_000;
 
 /// Number of shares of a wait that are drawn, the longest; the others are only in its table.

@@ -32,7 +32,7 @@ pub enum TerminalEvent {
     Suspend,
     /// SIGCONT: another process may have used the terminal meanwhile.
     Continued,
-    /// It has hung up: nobody sees the view any more. SIGHUP need not come, or is ignored.
+    /// It has hung up, and no one sees the view. SIGHUP need not come, or is ignored.
     Gone,
 }
 
