@@ -14,8 +14,9 @@ use crate::{
     },
 };
 
-/// A machine on which a thread id is given to one task after another.
-struct Reused(Cell<Option<Namespace>>);
+/// A machine on which a thread id is given to one task after another, and the number of lookups of namespaces.
+#[derive(Default)]
+struct Reused(Cell<Option<Namespace>>, Cell<u32>);
 
 impl Names for Reused {
     fn cgroup(&self, _: u64) -> String {
@@ -27,6 +28,7 @@ impl Names for Reused {
     }
 
     fn namespace(&self, _: u32) -> Option<Namespace> {
+        self.1.update(|lookups| lookups + 1);
         self.0.get()
     }
 
@@ -65,18 +67,37 @@ fn known_after_each_wait(
     known
 }
 
+/// Thread 5 ends a wait.
+fn waits(class: Class) -> SwitchEvent {
+    let mut stream = EventStream::default();
+    let waited = stream.end_wait(0, (10, 20), task(5, "waits"));
+    (waited.wait.class, waited.wait.waker_tid) = (class, Some(77));
+    match stream.events.remove(0).kind {
+        EventKind::Switch(switch) => *switch,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_segment_has_the_namespace_that_was_looked_up_once() {
+    let (mut recorder, mut file, names) = (Recorder::default(), Encoder::default(), Reused::default());
+    recorder.begin(header(), &mut file).unwrap();
+    for _ in 0..3 {
+        let event = Event { cpu: 0, seq: 1, kind: EventKind::Switch(Box::new(waits(Class::Wakeup))) };
+        recorder.event(&event, &names, &mut file).unwrap();
+        recorder.reading(&testing::report(Vec::new()), &mut file).unwrap();
+    }
+    recorder.end(&testing::report(Vec::new()), &mut file).unwrap();
+    let (mut recording, mut namespaces) = (Recording::open(file.bytes()).unwrap(), 0);
+    while let Some(frame) = recording.frame().unwrap() {
+        namespaces += u32::from(matches!(frame, Frame::Namespace { .. }));
+    }
+    assert_eq!((namespaces, names.1.get()), (3, 1));
+}
+
 #[test]
 fn names_of_a_reused_tid_are_looked_up_again() {
     let of = |pid_ns, tid| Some(Namespace { pid_ns: Some(pid_ns), tid });
-    let waits = |class: Class| {
-        let mut stream = EventStream::default();
-        let waited = stream.end_wait(0, (10, 20), task(5, "waits"));
-        (waited.wait.class, waited.wait.waker_tid) = (class, Some(77));
-        match stream.events.remove(0).kind {
-            EventKind::Switch(switch) => *switch,
-            other => panic!("{other:?}"),
-        }
-    };
     let dies = |tid: u32| SwitchEvent {
         prev: task(tid, "dies"),
         next: idle(),
@@ -90,11 +111,11 @@ fn names_of_a_reused_tid_are_looked_up_again() {
         (None, &[waits(Class::Wakeup), dies(5)]),
         (of(3, 30), &[waits(Class::Preempted)]),
     ];
-    let known = known_after_each_wait(&Reused(Cell::default()), &owners);
+    let known = known_after_each_wait(&Reused::default(), &owners);
     assert_eq!(known, [(of(1, 10), inside), (of(1, 10), inside), (None, outside), (of(3, 30), outside)]);
     // The exit of the first owner was not seen.
     let owners: [(Option<Namespace>, &[SwitchEvent]); 2] =
         [(of(1, 10), &[waits(Class::Wakeup)]), (None, &[waits(Class::New)])];
-    let known = known_after_each_wait(&Reused(Cell::default()), &owners);
+    let known = known_after_each_wait(&Reused::default(), &owners);
     assert_eq!(known, [(of(1, 10), inside), (None, inside)]);
 }

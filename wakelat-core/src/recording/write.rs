@@ -7,10 +7,10 @@ use wakelat_common::{Class, pending_wait::PrevState};
 use super::{Frame, Header};
 use crate::{
     aggregate::key::Names,
-    hash::HashSet,
+    hash::{HashMap, HashSet},
     report::Report,
     timeline::event::{DetailedWait, Event, EventKind, WorkItemEvent},
-    wait::Wait,
+    wait::{Namespace, Wait},
 };
 
 /// Takes the frames of a recording, in their order.
@@ -34,7 +34,12 @@ pub trait FrameSink {
 #[derive(Debug, Default)]
 pub struct Recorder {
     names: WrittenNames,
+    /// The namespaces of threads that have waited: a lookup reads a file, and a thread never leaves its PID namespace.
+    namespaces: HashMap<u32, Option<Namespace>>,
 }
+
+/// Number of threads from which on their namespaces are looked up again.
+const NAMESPACES: usize = 65_536;
 
 /// What the current segment has the names of.
 #[derive(Debug, Default)]
@@ -116,7 +121,11 @@ impl Recorder {
                 let is_new = |waited: DetailedWait| waited.wait.class == Class::New;
                 if switch.ended_wait.is_some_and(|waited| self.names.waiters.insert(switch.next.tid) || is_new(waited))
                 {
-                    let (tid, namespace) = (switch.next.tid, names.namespace(switch.next.tid));
+                    let tid = switch.next.tid;
+                    if switch.ended_wait.is_some_and(is_new) {
+                        self.namespaces.remove(&tid);
+                    }
+                    let namespace = *self.namespaces.entry(tid).or_insert_with(|| names.namespace(tid));
                     out.frame(&Frame::Namespace { tid, namespace })?;
                 }
                 if let Some(tid) = switch.ended_wait.and_then(|waited| waited.wait.waker_tid)
@@ -133,6 +142,7 @@ impl Recorder {
         {
             // The id can be reused by another task, about which nothing is known.
             self.names.forget(switch.prev.tid);
+            self.namespaces.remove(&switch.prev.tid);
         }
         out.frame(&Frame::Event(Cow::Borrowed(event)))
     }
@@ -174,6 +184,9 @@ impl Recorder {
 
     fn end_segment(&mut self, out: &mut dyn FrameSink) -> io::Result<()> {
         self.names = WrittenNames::default();
+        if self.namespaces.len() > NAMESPACES {
+            self.namespaces.clear();
+        }
         out.end_segment()
     }
 }
