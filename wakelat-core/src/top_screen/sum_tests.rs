@@ -1,11 +1,11 @@
-//! The figures are those of other parts of wakelat for the same events, however they are grouped and merged.
+//! The figures equal the results of other parts of wakelat for the same events, however they are grouped and merged.
 
 use std::sync::Arc;
 
 use proptest::prelude::*;
 
 use super::{
-    data::{measured_time::Measuring, wait_table::WaitTable},
+    data::{measured_time::Measuring, wait_buckets::OCTAVES, wait_table::WaitTable},
     testing::demo,
     view::{
         group_details::GroupDetails,
@@ -172,6 +172,8 @@ fn a_filter_and_a_group_select_the_same_waits() {
     let Measuring { measured, names, .. } = &measuring;
     let tables = TimeSpan::All.tables(measured);
     let all = GroupRows::new(&tables, &Selection::default(), Grouping::Task, names);
+    let of_all = GroupDetails::new(measured, TimeSpan::All, &Selection::default(), names);
+    let mut over_time: Vec<_> = of_all.over_time.iter().map(|(number, _)| (*number, [0; OCTAVES])).collect();
     for row in &all.groups {
         let GroupId::Task(tid, comm) = row.id else { panic!("{:?}", row.id) };
         let group = GroupDetails::new(
@@ -184,11 +186,15 @@ fn a_filter_and_a_group_select_the_same_waits() {
             (group.figures.waits, group.figures.ns, group.run_ns),
             (row.figures.waits, row.figures.ns, row.run_ns)
         );
+        for ((_, sum), (_, of_group)) in over_time.iter_mut().zip(group.over_time) {
+            sum.iter_mut().zip(of_group).for_each(|(sum, waits)| *sum += waits);
+        }
         let filter =
             WaitFilter::parse(&format!("--tid {tid} --comm {}", comm.to_string().replace('[', "[[]"))).unwrap();
         let rows = GroupRows::new(&tables, &Selection { filter, ..Selection::default() }, Grouping::Task, names);
         assert_eq!((rows.all.figures.waits, rows.all.run_ns), (row.figures.waits, row.run_ns), "{comm} {tid}");
     }
+    assert!(over_time.len() > 10 && over_time == of_all.over_time, "{over_time:?}");
 }
 
 #[test]
@@ -208,6 +214,7 @@ fn intervals_of_a_long_time_are_merged_and_keep_all_sums() {
     let tables = TimeSpan::Between(0, u64::MAX).tables(measured);
     let run_ns: u64 = tables.iter().flat_map(|table| table.runs.values()).sum();
     assert_eq!(run_ns, 4_000 * 600_000_000);
+    assert_eq!(tables.iter().map(|table| table.latencies.count()).sum::<u64>(), 4_000);
     both.assert_equal();
 }
 

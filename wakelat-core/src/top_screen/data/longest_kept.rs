@@ -18,6 +18,11 @@ impl LongestKept {
         self.waits.len() < most || self.waits.last().is_some_and(|last| last.latency_ns < latency_ns)
     }
 
+    /// Whether this wait would be kept as one of the `most` longest.
+    pub fn has_room(&self, wait: &KeptWait, most: usize) -> bool {
+        self.waits.get(most - 1).is_none_or(|last| wait.order() <= last.order())
+    }
+
     /// Takes into account a wait that is not kept.
     pub fn miss(&mut self, latency_ns: u64) {
         self.missing_ns = self.missing_ns.max(latency_ns);
@@ -39,7 +44,7 @@ impl LongestKept {
             longest.miss(other.missing_ns);
             for wait in &other.waits {
                 // Most of the waits of many tasks are shorter than the longest of all: no sorting.
-                if longest.waits.get(most - 1).is_some_and(|last| last.order() < wait.order()) {
+                if !longest.has_room(wait, most) {
                     longest.miss(wait.latency_ns);
                     break;
                 }

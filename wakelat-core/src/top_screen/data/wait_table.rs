@@ -4,7 +4,7 @@ use std::{cmp::Reverse, sync::Arc};
 
 use wakelat_common::Class;
 
-use super::{kept_wait::KeptWait, longest_kept::LongestKept, wait_sum::WaitSum};
+use super::{kept_wait::KeptWait, longest_kept::LongestKept, wait_buckets::WaitBuckets, wait_sum::WaitSum};
 use crate::{
     hash::HashMap,
     timeline::{Breakdown, event::TaskInfo},
@@ -42,6 +42,8 @@ pub struct WaitTable {
     pub span_ns: (u64, u64),
     /// The total latency of all waits: ns.
     pub ns: u64,
+    /// The latencies of all waits.
+    pub latencies: WaitBuckets,
     /// The waits.
     pub waits: HashMap<WaitCell, WaitSum>,
     /// How long each task ran on each CPU: ns.
@@ -80,6 +82,7 @@ impl WaitTable {
     pub fn add(&mut self, breakdown: &Breakdown, keep: impl FnOnce() -> KeptWait) {
         let wait = &breakdown.ended_wait.wait;
         self.ns = self.ns.saturating_add(breakdown.latency_ns);
+        self.latencies.add(breakdown.latency_ns);
         let cell = WaitCell { task: TaskKey::new(&breakdown.waiter), cpu: wait.cpu, class: wait.class };
         let mut kept = None;
         let of_task = || {
@@ -110,6 +113,7 @@ impl WaitTable {
             (from, to) => (from.min(from_ns), to.max(to_ns)),
         };
         self.ns = self.ns.saturating_add(other.ns);
+        self.latencies.merge(&other.latencies);
         for (cell, sum) in &other.waits {
             self.waits.entry(*cell).or_default().merge(sum);
         }

@@ -59,9 +59,15 @@ impl GroupDetails {
             run_ns = runs.map(|(_, ns)| *ns).fold(run_ns, u64::saturating_add);
         }
         // Single intervals have more of the longest waits than the sum of all.
-        let intervals =
+        let mut intervals =
             if span == TimeSpan::All { TimeSpan::Between(0, u64::MAX).tables(measured) } else { tables.clone() };
+        // With the longest waits first, most other intervals have none that is long enough.
+        intervals.sort_by_key(|table| table.longest.waits().first().map(|wait| wait.order()));
         for table in &intervals {
+            if let Some(first) = table.longest.waits().first().filter(|first| !longest.has_room(first, LONGEST)) {
+                longest.miss(first.latency_ns);
+                continue;
+            }
             let selected = table.waits.iter().filter(|(cell, _)| selection.has(cell, names));
             let of_table = LongestKept::of_all(selected.map(|(_, sum)| &sum.longest), LONGEST);
             // A wait that is missing among those of its task can be among the longest of all.
@@ -80,8 +86,13 @@ impl GroupDetails {
         let mut culprits: Vec<(Culprit, u64)> = culprits.into_values().collect();
         culprits.sort_by_key(|(culprit, ns)| (std::cmp::Reverse(*ns), *culprit));
         culprits.truncate(CULPRITS);
+        let is_everything = selection.is_everything();
         let over_time = measured.intervals.iter().map(|(number, table)| {
             let mut octaves = [0; OCTAVES];
+            if is_everything {
+                table.latencies.add_octaves(&mut octaves);
+                return (*number, octaves);
+            }
             let selected = table.waits.iter().filter(|(cell, _)| selection.has(cell, names));
             selected.for_each(|(_, sum)| sum.figures.latencies.add_octaves(&mut octaves));
             (*number, octaves)

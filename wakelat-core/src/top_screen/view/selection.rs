@@ -31,6 +31,11 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Whether everything is selected.
+    pub fn is_everything(&self) -> bool {
+        self.scope.iter().all(|group| *group == GroupId::All) && self.filter.is_empty()
+    }
+
     /// Whether these waits are selected.
     pub fn has(&self, cell: &WaitCell, names: &TaskNames) -> bool {
         self.scope.iter().all(|group| group.has(cell)) && self.filter.accepts(cell, names)

@@ -84,6 +84,13 @@ impl WaitFilter {
         Ok(())
     }
 
+    /// Whether it accepts all waits.
+    pub fn is_empty(&self) -> bool {
+        let Self { parts, comms, pids, tids, cgroups, cpus, classes } = self;
+        let has_names = !parts.is_empty() || comms.is_some() || !cgroups.is_empty();
+        !has_names && pids.is_empty() && tids.is_empty() && cpus.is_empty() && classes.is_empty()
+    }
+
     /// Whether it accepts these waits.
     pub fn accepts(&self, cell: &WaitCell, names: &TaskNames) -> bool {
         (self.classes.is_empty() || self.classes.contains(&cell.class)) && self.accepts_run(&cell.task, cell.cpu, names)
