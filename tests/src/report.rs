@@ -404,6 +404,13 @@ mod tests {
     }
 
     #[test]
+    fn the_report_of_a_failure_has_no_buckets() {
+        let report = JsonReport::parse_all(SOUND).remove(0);
+        let text = format!("{:?}", report.groups);
+        assert!(text.contains("2 waits, 30 ns together, 10 to 20 ns") && !text.contains("from_ns"), "{text}");
+    }
+
+    #[test]
     #[should_panic]
     fn an_extra_wait_in_a_bucket_is_detected() {
         JsonReport::parse_all(&SOUND.replace(r#""to_ns": 21, "count": 1"#, r#""to_ns": 21, "count": 2"#));

@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 use wakelat_tests::{
     attached, attached_every_mode,
     byte::{put_byte, take_byte},
+    echo::Echo,
     machine,
     procfs::{self, TaskStats},
     report::JsonTerms,
@@ -14,7 +15,7 @@ use wakelat_tests::{
     supervisor::Supervisor,
     sysctl::Sysctl,
     task::{self, TaskPlacement},
-    wakelat::{AttachCase, Wakelat},
+    wakelat::{AttachCase, Wakelat, command},
     window_word::ProgramGate,
     workload::{ForkWorkload, Hogs, ManyThreads, PingPong, Sleeper, Staged, THREAD_BYTES, Workload, until},
 };
@@ -29,6 +30,8 @@ fn main() {
         t09_with_room_for_sixteen_every_thread_is_still_accounted_for,
         threads_that_share_a_slot_lose_nothing,
         exited_tasks_free_their_slots,
+        a_slot_whose_task_exited_unseen_goes_to_the_next_with_its_tid,
+        a_full_task_table_is_a_message_of_the_programs_only_on_request,
         t17_a_stalled_reader_loses_samples_and_counts_them,
         t17_a_reader_that_is_stalled_for_a_while_loses_nothing_that_fits,
         t18_under_twice_the_load_every_wakeup_is_accounted_for,
@@ -117,6 +120,23 @@ fn threads_that_share_a_slot_lose_nothing(attach: AttachCase) -> TestOutcome {
     Ok(())
 }
 
+fn a_full_task_table_is_a_message_of_the_programs_only_on_request(attach: AttachCase) -> TestOutcome {
+    for (verbose, is_shown) in [(None, false), (Some("-v"), true)] {
+        let mut staged = Workload::ManyThreads(ManyThreads { threads: 24 }).stage();
+        let line = ["hist", "--attach", attach.name(), "--comm", "wl-many", "--mode", "samples", "--max-tasks", "2"];
+        let wakelat = Wakelat::measuring(command(&line.into_iter().chain(verbose).collect::<Vec<_>>()));
+        staged.perform();
+        wakelat.signal(Signal::SIGINT);
+        let ended = wakelat.end();
+        assert!(ended.stdout.contains("the task table was full; raise `--max-tasks`"), "{ended:#?}");
+        let by_programs = ended.stderr.lines().filter(|line| line.contains("wakelat_ebpf")).count();
+        assert_eq!(by_programs > 0, is_shown, "{verbose:?}: {ended:#?}");
+        // Each CPU reports its first loss.
+        assert!(by_programs <= machine::cpus().len(), "{ended:#?}");
+    }
+    Ok(())
+}
+
 fn exited_tasks_free_their_slots(attach: AttachCase) -> TestOutcome {
     // `--max-tasks 64` gives 32 slots and a map of 32. The children use each slot several times; the
     // threads that come after them are more than the map has room for.
@@ -135,6 +155,47 @@ fn exited_tasks_free_their_slots(attach: AttachCase) -> TestOutcome {
     let found: u64 = report.with("comm", "wl-many").map(|group| group.count).sum();
     assert!((wakeups.saturating_sub(performance.untraced)..=wakeups).contains(&found), "{found} of {wakeups}");
     Ok(())
+}
+
+fn a_slot_whose_task_exited_unseen_goes_to_the_next_with_its_tid(attach: AttachCase) -> TestOutcome {
+    const ROUNDS: u64 = 20;
+    // On one CPU, a task that is reaped has left it.
+    let body = || {
+        TaskPlacement::other(machine::one_cpu()).take();
+        // One slot, and a map of one: the first task gets the slot, the second one the map.
+        let wakelat = Wakelat::hist(attach, &["--comm", "wl-echo-?", "--by", "comm", "--max-tasks", "2"]);
+        let gate = ProgramGate::of(wakelat.pid());
+        // Returns it once it has been woken and has blocked again.
+        let woken = |name, tid| -> Result<Echo, Skip> {
+            let task = Echo::start(name, c"", tid)?;
+            let is_blocked = || procfs::is_blocked(task.tid());
+            until("the task is blocked", is_blocked);
+            task.echo();
+            until("the task is blocked again", is_blocked);
+            Ok(task)
+        };
+        let first = woken(c"wl-echo-1", None)?;
+        let _other = woken(c"wl-echo-2", None)?;
+        let tid = first.tid();
+        gate.close();
+        drop(first);
+        gate.open();
+        let supervisor = Supervisor::now();
+        let next = woken(c"wl-echo-3", Some(tid))?;
+        let before = TaskStats::of(tid).voluntary;
+        (0..ROUNDS).for_each(|_| next.echo());
+        until("the task is blocked at the end", || procfs::is_blocked(tid));
+        // It was woken from each of these blocks but the last, and from the one before them.
+        let wakeups = TaskStats::of(tid).voluntary - before;
+        let untraced = (Supervisor::now() - supervisor).untraced(2);
+        let report = wakelat.report();
+        println!("\n  {:?}", report.coverage.wakeups);
+        assert_eq!(report.coverage.wakeups.task_table_full, 0, "{report:?}");
+        let found: u64 = report.with("comm", "wl-echo-3").map(|group| group.count).sum();
+        assert!(wakeups > 0 && found + untraced >= wakeups, "{found} of {wakeups}: {report:?}");
+        Ok(())
+    };
+    thread::scope(|scope| scope.spawn(body).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
 }
 
 fn a_wait_whose_end_no_program_sees_is_a_missed_switch(attach: AttachCase) -> TestOutcome {

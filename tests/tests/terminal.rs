@@ -1,4 +1,5 @@
-//! `top` on a terminal: a terminal that is restored at the end, and the table of `--batch`.
+//! `top` on a terminal: a terminal that is restored at the end, and the table of `--batch`; and what a terminal
+//! without a cursor gets.
 
 use std::{
     fs::File,
@@ -25,11 +26,15 @@ fn main() {
         a_signal_ends_top_and_restores_the_terminal,
         a_resized_terminal_gets_another_layout,
         a_hangup_ends_top_even_if_its_signal_is_ignored,
+        a_terminal_that_cannot_move_its_cursor_gets_no_escape_sequence,
     ]);
 }
 
 /// Moves to the first column of the first row and clears everything below: the start of a screen.
 const HOME: &str = "\x1b[H\x1b[J";
+
+/// Begins every escape sequence.
+const ESCAPE: char = '\x1b';
 
 /// Switches to the alternate screen, and back.
 const ENTERED: &str = "\x1b[?1049h";
@@ -56,19 +61,23 @@ impl Top {
 
     /// `ignores_hangups`: as `nohup` begins a command.
     fn begin_as(columns: u16, rows: u16, arguments: &[&str], ignores_hangups: bool) -> Self {
+        let line = [&["top", "-q", "--color", "never"], arguments].concat();
+        Self::run(winsize(columns, rows), &line, ("xterm", false), ignores_hangups)
+    }
+
+    /// Runs wakelat on a terminal of this size. `term`: its name, and whether it also gets standard error.
+    fn run(size: libc::winsize, line: &[&str], (term, errors): (&str, bool), ignores_hangups: bool) -> Self {
         let (mut ours, mut theirs) = (0, 0);
-        let size = winsize(columns, rows);
         // SAFETY: two descriptors are written, a size is read, and the other pointers may be null.
         let opened = unsafe { libc::openpty(&mut ours, &mut theirs, std::ptr::null_mut(), std::ptr::null(), &size) };
         assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
         // SAFETY: both have just been opened, and have no other owner.
         let (keys, terminal) = unsafe { (File::from_raw_fd(ours), File::from_raw_fd(theirs)) };
         let before = modes(&terminal);
-        let mut all = vec!["top", "-q", "--color", "never"];
-        all.extend(arguments);
-        let mut command = command(&all);
+        let mut command = command(line);
         let other = || Stdio::from(terminal.try_clone().expect("descriptors are left"));
-        command.env("TERM", "xterm").stdin(other()).stdout(other()).stderr(Stdio::null());
+        command.env("TERM", term).stdin(other()).stdout(other());
+        command.stderr(if errors { other() } else { Stdio::null() });
         // SAFETY: system calls between fork and exec, no allocation.
         unsafe {
             command.pre_exec(move || {
@@ -214,5 +223,24 @@ fn a_hangup_ends_top_even_if_its_signal_is_ignored() -> TestOutcome {
     // SAFETY: the descriptor is open, and the request has no argument.
     assert_eq!(unsafe { libc::ioctl(top.terminal.as_raw_fd(), TIOCVHANGUP) }, 0);
     assert!(top.code().is_some(), "a signal has ended it");
+    Ok(())
+}
+
+fn a_terminal_that_cannot_move_its_cursor_gets_no_escape_sequence() -> TestOutcome {
+    // Long enough for lines that show the progress.
+    let hist = ["hist", "-d", "2s"];
+    let top = ["top", "--batch", "-q", "-d", "1s", "--interval", "200ms"];
+    for (line, end) in [(&hist[..], "overhead: "), (&top, "overhead: ")] {
+        let shown = |term: &str| {
+            let mut run = Top::run(winsize(100, 24), line, (term, true), false);
+            assert_eq!(run.child.wait().expect("a child can be waited for").code(), Some(0), "{line:?}");
+            run.until(end);
+            run.text
+        };
+        let (dumb, other) = (shown("dumb"), shown("xterm"));
+        assert!(!dumb.contains(ESCAPE), "{line:?}: {dumb:?}");
+        // The same run shows what a terminal with a cursor gets.
+        assert!(other.contains(ESCAPE), "{line:?}: {other:?}");
+    }
     Ok(())
 }

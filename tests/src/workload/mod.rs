@@ -323,3 +323,23 @@ pub fn perform_if_asked() {
     };
     stage.finish(&reported);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_of_a_failure_has_no_single_waits() {
+        let performance = Performance {
+            reported: LoadReport { waits_ns: vec![123_456_789; 4_000], ..LoadReport::default() },
+            wakeups: [("wl-pong".to_owned(), 4_000)].into(),
+            task_stats: BTreeMap::new(),
+            duration_ns: 7,
+            untraced: 0,
+            hidden_ns: 0,
+            foreign_ns: 0,
+        };
+        let text = format!("{performance:?}");
+        assert!(text.contains("wl-pong") && !text.contains("123456789") && text.len() < 500, "{text}");
+    }
+}

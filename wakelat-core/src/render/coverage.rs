@@ -314,6 +314,45 @@ mod tests {
     use super::*;
     use crate::render::testing::report;
 
+    /// The coverage of a report that `change` has changed.
+    fn shown(change: impl FnOnce(&mut Report)) -> String {
+        let mut report = report(Vec::new());
+        change(&mut report);
+        let mut text = String::new();
+        render(&report, &Style { width: 300, ..Style::default() }, &mut text);
+        text
+    }
+
+    #[test]
+    fn a_window_shows_its_length_and_warns_if_that_is_not_the_requested_one() {
+        let window = |duration_ns, skipped_intervals| {
+            let text = shown(|report| {
+                (report.duration_ns, report.requested_ns) = (duration_ns, Some(2_000_000_000));
+                report.skipped_intervals = skipped_intervals;
+            });
+            text.lines().find(|line| line.contains("window: ")).unwrap().to_owned()
+        };
+        assert_eq!(window(2_199_000_000, 0), "window: 2.2 s");
+        assert_eq!(window(2_200_000_000, 0), "! window: 2.2 s instead of the requested 2.0 s");
+        assert_eq!(window(1_800_000_000, 0), "! window: 1.8 s instead of the requested 2.0 s");
+        assert_eq!(
+            window(7_000_000_000, 2),
+            "! window: 7.0 s instead of the requested 2.0 s; contains 2 intervals that wakelat was too late to report separately"
+        );
+    }
+
+    #[test]
+    fn a_blocked_output_and_a_starved_reader_are_named_as_causes() {
+        let blocked = shown(|report| report.not_written = 7);
+        assert!(blocked.contains("! 7 waits not written: the output was blocked; "), "{blocked}");
+        let starved = |waited_ns| {
+            shown(|report| (report.duration_ns, report.reader_waited_ns) = (10_000_000_000, Some(waited_ns)))
+        };
+        let text = starved(1_000_000_000);
+        assert!(text.contains("! wakelat's reader waited 1.0 s for a CPU (10.0 %); "), "{text}");
+        assert!(!starved(999_999_999).contains("for a CPU"), "{}", starved(999_999_999));
+    }
+
     #[test]
     fn what_the_text_of_a_trace_lacks_is_reported() {
         let mut report = report(Vec::new());

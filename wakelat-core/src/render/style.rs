@@ -166,6 +166,12 @@ mod tests {
     }
 
     #[test]
+    fn only_a_terminal_that_is_not_dumb_has_a_cursor_to_move() {
+        assert!(detect(&[("TERM", "xterm")], true, None).cursor);
+        assert!(!detect(&[("TERM", "dumb")], true, None).cursor && !detect(&[], false, None).cursor);
+    }
+
+    #[test]
     fn the_width_is_that_of_the_terminal_or_columns_or_80() {
         assert_eq!(detect(&[("COLUMNS", "100")], true, Some(132)).width, 132);
         assert_eq!(detect(&[("COLUMNS", "100")], true, None).width, 100);

@@ -225,3 +225,39 @@ fn occupant(occupant: &TaskInfo, rt_throttled: bool) -> CpuOccupant {
         CpuOccupant::Task(occupant.into(), rt_throttled)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{
+            event::EventKind,
+            testing::{EventStream, task},
+        },
+        *,
+    };
+
+    #[test]
+    fn a_slice_belongs_to_its_task_as_it_was_switched_in() {
+        let old = TaskInfo { cgroup_id: Some(1), ..task(1, "old") };
+        let new = TaskInfo { cgroup_id: Some(2), ..task(1, "new") };
+        let mut stream = EventStream::default();
+        stream.switch(0, 100, old);
+        // It is moved and renamed in its first slice.
+        stream.switch(0, 500, task(2, "other")).prev = new;
+        stream.switch(0, 600, new);
+        stream.switch(0, 900, task(2, "other"));
+        let mut history = History::default();
+        for event in &stream.events {
+            let EventKind::Switch(switch) = &event.kind else { panic!("{event:?}") };
+            history.follow(event, switch.at_ns);
+            history.switch(switch);
+        }
+        let mut found = Vec::new();
+        history.over(100, 900, |from_ns, to_ns, occupant| {
+            if let CpuOccupant::Task(RunningTask { tid: 1, cgroup_id, comm, .. }, _) = occupant {
+                found.push((to_ns - from_ns, cgroup_id, comm));
+            }
+        });
+        assert_eq!(found, [(400, Some(1), old.comm), (300, Some(2), new.comm)]);
+    }
+}

@@ -1,5 +1,6 @@
 //! Command lines, and their configuration on an arbitrary machine.
 
+mod output_flags;
 mod recordings;
 
 use wakelat_common::{Class, Classes, filter::part};

@@ -301,3 +301,27 @@ impl OsnoiseFlags {
         Ok(OsnoiseConfig { origin, shown })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: TimerlatFlags,
+    }
+
+    #[test]
+    fn a_bare_number_is_microseconds_in_every_flag() {
+        let flags = Line::parse_from(["timerlat", "-a", "50", "-p", "1000", "--threshold", "50"]).flags;
+        assert_eq!((flags.live.auto, flags.live.period, flags.threshold), (Some(50), Some(1_000), Some(50_000)));
+        let units = Line::parse_from(["timerlat", "-a", "50us", "-p", "1ms", "--threshold", "50us"]).flags;
+        assert_eq!(
+            (units.live.auto, units.live.period, units.threshold),
+            (flags.live.auto, flags.live.period, flags.threshold)
+        );
+    }
+}

@@ -74,7 +74,7 @@ fn is_bare(text: &str) -> bool {
 
 fn positive(text: &str, ns: u64) -> Result<u64, String> {
     if ns == 0 {
-        return Err(format!("`{text}` must be greater than zero; expected at least `1ns`"));
+        return Err(format!("`{text}` must be greater than zero"));
     }
     Ok(ns)
 }
@@ -135,6 +135,14 @@ mod tests {
         assert_eq!(seconds("0.5"), Ok(500_000_000));
         assert_eq!(seconds_or_zero("0"), Ok(0));
         assert_eq!(seconds_or_zero("0s"), Ok(0));
+    }
+
+    #[test]
+    fn a_bare_number_of_a_tracer_is_microseconds() {
+        assert_eq!([microseconds("50"), microseconds("50us"), microseconds("2ms")], [Ok(50), Ok(50), Ok(2_000)]);
+        assert_eq!([microseconds_as_ns("50"), microseconds_as_ns("0.5")], [Ok(50_000), Ok(500)]);
+        assert!(microseconds("0.5").unwrap_err().contains("expected whole microseconds"));
+        assert!(microseconds_as_ns("0").unwrap_err().contains("greater than zero"));
     }
 
     #[test]

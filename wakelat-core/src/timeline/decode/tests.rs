@@ -205,6 +205,16 @@ fn a_lost_record_is_a_step_in_the_numbers_of_its_cpu_only() {
     assert_eq!([seq(0, 0), seq(0, 0), seq(1, 0), seq(0, 3), seq(1, 0), seq(0, 3)], [1, 2, 1, 6, 2, 7]);
 }
 
+/// An interrupt between the reservation of a record and its count of lost records: its record comes later and has a
+/// lower count.
+#[test]
+fn a_lower_count_of_lost_records_is_no_further_loss() {
+    let mut decoder = Decoder::default();
+    let mut seq =
+        |lost| decoder.decode(&short(kind::INTERRUPT, [source::SOFTIRQ, 0], [0, lost, 0], [1, 2], NAME)).unwrap().seq;
+    assert_eq!([seq(0), seq(2), seq(1), seq(2), seq(3)], [1, 4, 5, 6, 8]);
+}
+
 #[test]
 fn each_kind_of_record_has_its_own_length_and_need_not_be_aligned() {
     let kinds = [
