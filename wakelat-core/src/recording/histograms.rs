@@ -3,20 +3,20 @@
 //! They are [bits](super::bits): numbers of a given length, and elastic ones, which are short if they are small. First come
 //! what all histograms have in common: the smallest index of a first bucket, how many bits the others need above it, the
 //! shift of the elastic distances between buckets, and, after a bit for whether the task of a longest wait is known at all,
-//! the time to which such times refer. For each histogram follow, after a bit that is set:
+//! the time to which such times refer. Then comes the number of histograms. Each of them has:
 //!
 //! - how many numbers of groups are skipped since the histogram before;
 //! - whether the task of the longest wait is known;
-//! - the number of its buckets, less one;
+//! - whether it has a single wait;
+//! - unless it has: the number of its buckets, less one;
 //! - the index of its first bucket, and the distance of each other one from the bucket before, less one;
-//! - the number of waits of each bucket, less one;
+//! - unless it has a single wait: the number of waits of each bucket, less one, as a number that is usually as long as that of
+//!   the bucket before;
 //! - the lowest bits of the shortest wait, which its bucket does not determine;
 //! - if there are several waits: the same of the longest;
 //! - if there are more than two: whether the sum is one that such waits can have, and then what it is above the smallest such
 //!   sum, in as many bits as the largest needs; or else all of it;
 //! - if the task of the longest wait is known: the time before the common one at which that wait ended, its thread and CPU.
-//!
-//! After the last histogram comes a bit that is not set.
 
 use serde::{Deserialize, Serialize};
 use wakelat_common::bucket::{self, BUCKETS};
@@ -35,6 +35,8 @@ const INDEX_BITS: u32 = usize::BITS - (BUCKETS - 1).leading_zeros();
 const LENGTH_BITS: u32 = 4;
 /// Number of bits of the shift of distances.
 const SHIFT_BITS: u32 = 3;
+/// The shift of the elastic number of histograms.
+const COUNT_SHIFT: u32 = 4;
 /// The shifts of elastic times, threads and CPUs.
 const TIME_SHIFT: u32 = 27;
 const TID_SHIFT: u32 = 14;
@@ -133,16 +135,24 @@ impl GroupHistogram {
         let Some(((first, _), (last, _))) = self.buckets.first().copied().zip(self.buckets.last().copied()) else {
             return;
         };
-        bits.bits(1, 1);
+        let count = self.count();
         bits.elastic(self.group.wrapping_sub(next).into(), 0);
         bits.bits(self.longest.is_some().into(), 1);
-        bits.elastic(self.buckets.len() as u64 - 1, 0);
+        bits.bits((count == 1).into(), 1);
+        if count > 1 {
+            bits.elastic(self.buckets.len() as u64 - 1, 0);
+        }
         bits.bits((first - common.low).into(), common.index_bits);
         self.distances().for_each(|distance| bits.elastic(distance, common.shift));
-        self.buckets.iter().for_each(|(_, count)| bits.elastic(count - 1, 0));
+        if count > 1 {
+            let mut last = 1;
+            for (_, count) in &self.buckets {
+                bits.elastic(count - 1, u64::ilog2(last));
+                last = *count;
+            }
+        }
         let offset = |index: u16, ns: u64| u128::from(ns.wrapping_sub(bucket::lower(index.into())));
         bits.bits(offset(first, self.min_ns), offset_bits(first));
-        let count = self.count();
         if count > 1 {
             bits.bits(offset(last, self.max_ns), offset_bits(last));
         }
@@ -175,12 +185,13 @@ impl GroupHistogram {
     fn read(next: u32, common: &Common, bits: &mut BitReader<'_>) -> Option<Self> {
         let group = next.checked_add(u32::try_from(bits.elastic(0)?).ok()?).filter(|group| *group < MAX_GROUPS)?;
         let has_task = bits.flag()?;
-        let others = bits.elastic(0)?;
+        let is_single = bits.flag()?;
+        let others = if is_single { 0 } else { bits.elastic(0)? };
         let first = u64::from(common.low) + bits.short(common.index_bits)?;
         let (mut index, mut buckets) = (first, Vec::new());
         let mut add = |index: u64| {
             let index = u16::try_from(index).ok().filter(|index| usize::from(*index) < BUCKETS)?;
-            buckets.push((index, 0));
+            buckets.push((index, 1));
             Some(())
         };
         add(index)?;
@@ -188,13 +199,20 @@ impl GroupHistogram {
             index = index.checked_add(bits.elastic(common.shift)?)?.checked_add(1)?;
             add(index)?;
         }
-        for (_, count) in &mut buckets {
-            *count = bits.elastic(0)?.checked_add(1)?;
+        if !is_single {
+            let mut last = 1;
+            for (_, count) in &mut buckets {
+                *count = bits.elastic(u64::ilog2(last))?.checked_add(1)?;
+                last = *count;
+            }
         }
         let ((first, _), (last, _)) = (*buckets.first()?, *buckets.last()?);
         let min_ns = bucket::lower(first.into()) + bits.short(offset_bits(first))?;
         let mut histogram = Self { group, buckets, sum_ns: min_ns.into(), min_ns, max_ns: min_ns, longest: None };
         let count = histogram.count();
+        if !is_single && count == 1 {
+            return None;
+        }
         if count > 1 {
             histogram.max_ns = bucket::lower(last.into()) + bits.short(offset_bits(last))?;
             histogram.sum_ns += u128::from(histogram.max_ns);
@@ -302,14 +320,15 @@ impl IntervalHistograms {
 }
 
 impl From<IntervalHistograms> for Vec<u8> {
-    fn from(IntervalHistograms(histograms): IntervalHistograms) -> Self {
+    fn from(IntervalHistograms(mut histograms): IntervalHistograms) -> Self {
+        histograms.retain(|histogram| !histogram.buckets.is_empty());
         let (common, mut bits, mut next) = (Common::of(&histograms), BitWriter::default(), 0);
         common.append(&mut bits);
+        bits.elastic(histograms.len() as u64, COUNT_SHIFT);
         for histogram in &histograms {
             histogram.append(next, &common, &mut bits);
             next = histogram.group.wrapping_add(1);
         }
-        bits.bits(0, 1);
         bits.finish()
     }
 }
@@ -321,7 +340,7 @@ impl TryFrom<Vec<u8>> for IntervalHistograms {
         let read = || {
             let mut bits = BitReader::new(&bytes);
             let (common, mut next, mut histograms) = (Common::read(&mut bits)?, 0, Vec::new());
-            while bits.flag()? {
+            for _ in 0..bits.elastic(COUNT_SHIFT)? {
                 let histogram = GroupHistogram::read(next, &common, &mut bits)?;
                 next = histogram.group + 1;
                 histograms.push(histogram);

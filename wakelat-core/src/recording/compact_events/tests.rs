@@ -8,7 +8,6 @@ use crate::{
         Encoder, Frame, FrameSink, Header, MAX_FRAME_BYTES, Recording, byte_cursor::ByteCursor,
         frame_reader::FrameReader,
     },
-    report::Report,
     timeline::{
         event::{DetailedWait, EventKind, InterruptEvent, InterruptSource, MigrationEvent, SwitchEvent, Unseen},
         testing::{EventStream, task},
@@ -134,7 +133,7 @@ fn read_back(events: &[Event]) -> Vec<Event> {
     file.frame(&Frame::Header(Box::default())).unwrap();
     file.end_segment().unwrap();
     events.iter().for_each(|event| file.frame(&Frame::Event(Cow::Borrowed(event))).unwrap());
-    file.frame(&Frame::End(Box::new(Report::default()))).unwrap();
+    file.frame(&Frame::End(Box::default())).unwrap();
     file.end_segment().unwrap();
     let (mut recording, mut read) = (Recording::open(file.bytes()).unwrap().strict(true), Vec::new());
     while let Some(frame) = recording.frame().unwrap() {
