@@ -4,7 +4,7 @@ use std::io;
 
 use postcard::ser_flavors::Flavor;
 
-use super::{FORMAT, Frame, FrameSink, MAGIC, MAX_FRAME_BYTES, block};
+use super::{FORMAT, Frame, FrameSink, MAGIC, MAX_FRAME_BYTES, block, compact_events::EventContext};
 
 /// The bytes of a recording, block by block. A frame is in [`Self::bytes`] when its block is full, and at the latest when
 /// its segment ends.
@@ -15,13 +15,21 @@ pub struct Encoder {
     blocks: u32,
     /// The frames of the current block.
     pub(super) frames: Vec<u8>,
+    /// What a reader of the current block knows from its events so far.
+    events: EventContext,
     /// In the warm-up, which no reading ends, each block is a segment: however long it is, the reader keeps none of it.
     warming_up: bool,
 }
 
 impl Default for Encoder {
     fn default() -> Self {
-        Self { bytes: [&MAGIC[..], &FORMAT.to_le_bytes()].concat(), blocks: 0, frames: Vec::new(), warming_up: false }
+        Self {
+            bytes: [&MAGIC[..], &FORMAT.to_le_bytes()].concat(),
+            blocks: 0,
+            frames: Vec::new(),
+            events: EventContext::default(),
+            warming_up: false,
+        }
     }
 }
 
@@ -37,36 +45,49 @@ impl Encoder {
     }
 
     fn end_block(&mut self, ends_segment: bool) {
-        self.end_block_at(self.frames.len(), ends_segment);
+        block::append(self.blocks, ends_segment, &self.frames, &mut self.bytes);
+        self.frames.clear();
+        self.events.clear();
+        self.blocks = self.blocks.wrapping_add(1);
     }
 
-    /// Ends the block with the first `length` bytes of its frames; the others begin the next one.
-    fn end_block_at(&mut self, length: usize, ends_segment: bool) {
-        block::append(self.blocks, ends_segment, &self.frames[..length], &mut self.bytes);
-        self.frames.drain(..length);
-        self.blocks = self.blocks.wrapping_add(1);
+    /// Appends `frame` to those of the current block.
+    #[inline]
+    fn append(&mut self, frame: &Frame<'_>) -> io::Result<()> {
+        if let Frame::Event(event) = frame
+            && self.events.append(event, &mut self.frames)
+        {
+            return Ok(());
+        }
+        let begin = self.frames.len();
+        postcard::serialize_with_flavor(frame, AppendedBytes(&mut self.frames)).map_err(|error| {
+            self.frames.truncate(begin);
+            io::Error::other(error)
+        })
     }
 }
 
 impl FrameSink for Encoder {
     fn frame(&mut self, frame: &Frame<'_>) -> io::Result<()> {
         const MAX_BYTES: usize = MAX_FRAME_BYTES as usize;
-        let begin = self.frames.len();
-        if let Err(error) = postcard::serialize_with_flavor(frame, AppendedBytes(&mut self.frames)) {
-            self.frames.truncate(begin);
-            return Err(io::Error::other(error));
+        // A reader that looks for a time reads only the blocks with reports.
+        if matches!(frame, Frame::Reading(_) | Frame::End(_)) && !self.frames.is_empty() {
+            self.end_block(self.warming_up);
         }
-        let length = self.frames.len() - begin;
-        if length > MAX_BYTES {
+        let begin = self.frames.len();
+        self.append(frame)?;
+        if self.frames.len() > MAX_BYTES && begin > 0 {
+            // It begins the next block, where nothing is known from the events of this one.
             self.frames.truncate(begin);
+            self.end_block(self.warming_up);
+            self.append(frame)?;
+        }
+        let length = self.frames.len();
+        if length > MAX_BYTES {
+            self.frames.clear();
             return Err(io::Error::other(format!(
                 "a piece of {length} bytes is too long for a recording; the limit is {MAX_BYTES}"
             )));
-        }
-        // A reader that looks for a time reads only the blocks with reports.
-        let begins_block = matches!(frame, Frame::Reading(_) | Frame::End(_)) && begin > 0;
-        if begins_block || begin + length > MAX_BYTES {
-            self.end_block_at(begin, self.warming_up);
         }
         match frame {
             Frame::Header(header) => self.warming_up = header.has_warm_up,

@@ -14,7 +14,7 @@ pub enum RecordingError {
     Io(io::Error),
     /// The input is not a recording.
     NotARecording,
-    /// The recording has a format that is neither [`FORMAT`] nor [`EVENTS_FORMAT`].
+    /// The recording has a format that is not one of [`EVENTS_FORMAT`] to [`FORMAT`].
     UnsupportedFormat(u32),
     /// The data at this offset is not a valid block.
     Damaged {
@@ -58,7 +58,7 @@ impl fmt::Display for RecordingError {
             Self::NotARecording => f.write_str("not a recording; expected a file written by `wakelat record`"),
             Self::UnsupportedFormat(format) => write!(
                 f,
-                "a recording of format {format}, and this wakelat reads formats {EVENTS_FORMAT} and {FORMAT}; read it with the version that wrote \
+                "a recording of format {format}, and this wakelat reads formats {EVENTS_FORMAT} to {FORMAT}; read it with the version that wrote \
                  it, or record again"
             ),
             Self::Damaged { at } => {

@@ -210,8 +210,8 @@ proptest! {
     }
 
     #[test]
-    fn no_numbers_are_misread(numbers in prop::collection::vec(any::<u64>().prop_map(|bits| bits >> (bits % 64)), 0..40)) {
-        let Ok(histograms) = IntervalHistograms::try_from(numbers.clone()) else { return Ok(()) };
+    fn no_bytes_are_misread(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        let Ok(histograms) = IntervalHistograms::try_from(bytes) else { return Ok(()) };
         for histogram in histograms.iter() {
             let mut waits = Distribution::default();
             histogram.add_to(&mut waits, &RecordedNames::default());
@@ -219,8 +219,7 @@ proptest! {
             prop_assert!(waits.min_ns() <= waits.max_ns());
             waits.percentile_ns(crate::aggregate::percentile_rank::Percentile::P99);
         }
-        // The first number only matters if a time refers to it.
-        prop_assert_eq!(IntervalHistograms::try_from(Vec::from(histograms.clone())), Ok(histograms));
+        prop_assert_eq!(IntervalHistograms::try_from(Vec::<u8>::from(histograms.clone())), Ok(histograms));
     }
 
     #[test]
@@ -286,7 +285,7 @@ fn a_group_of_a_recording_without_events_has_a_few_bytes() {
     let intervals: Vec<_> = (0..100).map(|_| interval()).collect();
     let bytes = recorded(&[Key::Cgroup], &intervals).len() as u64;
     let per_group = bytes / (GROUPS * intervals.len() as u64);
-    assert!((5..=12).contains(&per_group), "{per_group}");
+    assert!((3..=6).contains(&per_group), "{per_group}");
 }
 
 #[test]

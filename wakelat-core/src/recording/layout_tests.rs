@@ -6,8 +6,8 @@ use std::{borrow::Cow, fmt::Write as _};
 use wakelat_common::{Class, pending_wait::PrevState};
 
 use super::{
-    CollectedEvents, Frame, GroupHistogram, Header, IntervalHistograms, Kept, RecordedMachine, RunBefore,
-    histograms::Longest,
+    CollectedEvents, Encoder, Frame, FrameSink as _, GroupHistogram, Header, IntervalHistograms, Kept, RecordedMachine,
+    RunBefore, histograms::Longest,
 };
 use crate::{
     aggregate::{
@@ -71,6 +71,25 @@ fn detailed_wait(class: Class) -> DetailedWait {
     }
 }
 
+/// A wait with the tasks and the time of [`switch`], on the CPU of its event.
+fn wait_of_switch(class: Class) -> DetailedWait {
+    let (prev, next) = (task_info(22, Some(25)), task_info(26, None));
+    let wait = Wait {
+        at_ns: 29,
+        tid: next.tid,
+        pid: next.pid,
+        cgroup_id: next.cgroup_id,
+        prio: next.prio,
+        policy: next.policy,
+        cpu: 200,
+        prev_tid: prev.tid,
+        prev_comm: prev.comm,
+        prev_prio: prev.prio,
+        ..wait(class)
+    };
+    DetailedWait { wait, ..detailed_wait(class) }
+}
+
 fn switch(prev_state: PrevState) -> SwitchEvent {
     let unseen = Some(Unseen { switches: Some(20), switched_in_ns: Some(21) });
     let (prev, next) = (task_info(22, Some(25)), task_info(26, None));
@@ -91,7 +110,9 @@ fn switches() -> Vec<EventKind> {
         [PrevState::Runnable, PrevState::PreemptedSleeping, PrevState::Sleeping, PrevState::Dead].map(switch);
     let by_class =
         Class::ALL.map(|class| SwitchEvent { ended_wait: Some(detailed_wait(class)), ..switch(PrevState::Sleeping) });
-    by_state.into_iter().chain(by_class).map(|switch| EventKind::Switch(Box::new(switch))).collect()
+    let usual =
+        Class::ALL.map(|class| SwitchEvent { ended_wait: Some(wait_of_switch(class)), ..switch(PrevState::Dead) });
+    by_state.into_iter().chain(by_class).chain(usual).map(|switch| EventKind::Switch(Box::new(switch))).collect()
 }
 
 fn events() -> Vec<EventKind> {
@@ -295,13 +316,20 @@ fn kind(frame: &Frame<'_>) -> &'static str {
     }
 }
 
+/// The bytes of a frame that begins a block.
+fn encoded(frame: &Frame<'_>) -> Vec<u8> {
+    let mut encoder = Encoder::default();
+    encoder.frame(frame).unwrap();
+    encoder.frames
+}
+
 /// A change of this snapshot requires a new [`super::FORMAT`]: otherwise older files would be misread.
 #[test]
 fn frames_keep_their_layout_as_long_as_the_format_keeps_its_number() {
     let mut shown = format!("format {}\n", super::FORMAT);
     for frame in every_frame() {
         write!(shown, "{}:", kind(&frame)).unwrap();
-        for (at, byte) in postcard::to_stdvec(&frame).unwrap().iter().enumerate() {
+        for (at, byte) in encoded(&frame).iter().enumerate() {
             let space = if at % 32 == 0 {
                 "\n  "
             } else if at % 4 == 0 {

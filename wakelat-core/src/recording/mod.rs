@@ -12,15 +12,20 @@
 //! belong together, and cover the time until that reading. Frames of a segment are therefore returned only when all of it
 //! has been read. Each segment has the names that its events or waits need; histograms need the names of all segments before.
 
+mod bits;
 pub mod block;
+mod byte_cursor;
+mod compact_events;
 mod encode;
 mod error;
+mod frame_reader;
 mod header;
 mod histograms;
 mod kept;
 mod last;
 mod read;
 mod recorded_names;
+mod row_histograms;
 mod several;
 mod translate;
 mod window;
@@ -69,10 +74,14 @@ pub use write_histograms::HistogramRecorder;
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"wakelat\n";
 
-/// The version of the encoding: a file of another version is rejected, not guessed at, except for [`EVENTS_FORMAT`].
-pub const FORMAT: u32 = 7;
+/// The version of the encoding: a file of another version is rejected, not guessed at, except for those from
+/// [`EVENTS_FORMAT`] on.
+pub const FORMAT: u32 = 8;
 
-/// The version of recordings of events whose header does not say what they keep: the rest is as in [`FORMAT`].
+/// The first version with events in few bytes and histograms as bits: before it, all of a frame is in postcard's encoding.
+const COMPACT_FORMAT: u32 = 8;
+
+/// The version of recordings of events whose header does not say what they keep: the rest is as in the version after it.
 pub const EVENTS_FORMAT: u32 = 6;
 
 /// The longest frame, and the most that a block has of them: bytes, several times the longest path of a cgroup

@@ -11,6 +11,7 @@ pub use self::range::{TimePoint, TimeRange};
 use super::{
     EVENTS_FORMAT, FORMAT, Frame, Header, Kept, MAGIC, RecordingError, RunBefore,
     block::{self, BlockHead, HEAD_BYTES},
+    frame_reader::FrameReader,
     histograms::MAX_GROUPS,
 };
 use crate::report::Report;
@@ -29,6 +30,7 @@ pub struct Recording<R> {
     /// The rest of the current segment: offset and body of each block.
     segment: VecDeque<(u64, Vec<u8>)>,
     current: CurrentBlock,
+    frames: FrameReader,
     ended: bool,
     /// The number of the last event of each CPU before the recording.
     seqs_before: BTreeMap<u32, u32>,
@@ -63,7 +65,7 @@ impl<R: Read> Recording<R> {
     /// Reads the header of a recording.
     ///
     /// # Errors
-    /// If the input cannot be read, or is not a recording of the format [`FORMAT`].
+    /// If the input cannot be read, or is not a recording of a format from [`EVENTS_FORMAT`] to [`FORMAT`].
     pub fn open(mut input: R) -> Result<Self, RecordingError> {
         let mut magic = [0; MAGIC.len()];
         match input.read_exact(&mut magic) {
@@ -76,7 +78,7 @@ impl<R: Read> Recording<R> {
     /// Reads the header of a recording whose first bytes, [`MAGIC`], have been read.
     ///
     /// # Errors
-    /// If the input cannot be read, or is not a recording of the format [`FORMAT`].
+    /// If the input cannot be read, or is not a recording of a format from [`EVENTS_FORMAT`] to [`FORMAT`].
     pub fn open_after_magic(input: R) -> Result<Self, RecordingError> {
         let mut recording = Self {
             input,
@@ -84,6 +86,7 @@ impl<R: Read> Recording<R> {
             blocks: 0,
             segment: VecDeque::new(),
             current: CurrentBlock::default(),
+            frames: FrameReader::new(FORMAT),
             ended: false,
             seqs_before: BTreeMap::new(),
             seqs_from_first: false,
@@ -96,9 +99,10 @@ impl<R: Read> Recording<R> {
             header: Box::default(),
         };
         let format = u32::from_le_bytes(recording.bytes(0)?);
-        if ![EVENTS_FORMAT, FORMAT].contains(&format) {
+        if !(EVENTS_FORMAT..=FORMAT).contains(&format) {
             return Err(RecordingError::UnsupportedFormat(format));
         }
+        recording.frames = FrameReader::new(format);
         let at = recording.at;
         recording.read_segment()?;
         recording.begin_block()?;
@@ -118,6 +122,7 @@ impl<R: Read> Recording<R> {
         let Some((at, body)) = self.segment.pop_front() else { return Ok(false) };
         let frames = block::frames(&body).ok_or(RecordingError::Damaged { at })?;
         self.current = CurrentBlock { at, frames, decoded: 0 };
+        self.frames.begin_block();
         Ok(true)
     }
 
@@ -169,11 +174,10 @@ impl<R: Read> Recording<R> {
     /// The next frame of the current block.
     fn decode(&mut self) -> Result<Frame<'static>, RecordingError> {
         let CurrentBlock { at, frames, decoded } = &mut self.current;
-        let rest = &frames[*decoded..];
-        let Ok((mut frame, after)) = postcard::take_from_bytes(rest) else {
+        let Some((mut frame, length)) = self.frames.frame(&frames[*decoded..]) else {
             return Err(RecordingError::Damaged { at: *at });
         };
-        *decoded += rest.len() - after.len();
+        *decoded += length;
         match &mut frame {
             Frame::Start(before) => {
                 self.begin_ns = before.report.duration_ns;

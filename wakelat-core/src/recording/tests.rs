@@ -1,5 +1,6 @@
 use super::{
     block::{BlockHead, HEAD_BYTES},
+    frame_reader::FrameReader,
     *,
 };
 use crate::{
@@ -187,17 +188,35 @@ fn a_file_that_is_not_a_recording_is_rejected() {
     assert!(matches!(Recording::open(&longer[..]), Err(RecordingError::Damaged { at: 12 })));
 }
 
+/// The frames of a block, all of each in postcard's encoding, as in formats before [`COMPACT_FORMAT`].
+fn in_postcard(frames: &[u8]) -> Vec<u8> {
+    let (mut reader, mut rest, mut encoded) = (FrameReader::new(FORMAT), frames, Vec::new());
+    while !rest.is_empty() {
+        let (frame, length) = reader.frame(rest).unwrap();
+        encoded.extend(postcard::to_stdvec(&frame).unwrap());
+        rest = &rest[length..];
+    }
+    encoded
+}
+
 #[test]
-fn a_recording_of_events_without_the_last_field_of_the_header_is_read() {
+fn recordings_of_events_in_earlier_formats_are_read() {
     let events = &stories()["worker"].events;
-    let mut contents = contents(&recorded(events));
+    let mut contents: Vec<_> = contents(&recorded(events)).iter().map(|frames| in_postcard(frames)).collect();
+    let mut file = sealed(&contents);
+    let set_format = |file: &mut [u8], format: u32| file[8..12].copy_from_slice(&format.to_le_bytes());
+    set_format(&mut file, COMPACT_FORMAT - 1);
+    assert_eq!(replayed(&file).0, *events);
+    // The last field of the header, which recordings of events did not have at first.
     assert_eq!(contents[0].pop(), Some(0));
     let mut file = sealed(&contents);
-    file[8..12].copy_from_slice(&EVENTS_FORMAT.to_le_bytes());
+    set_format(&mut file, EVENTS_FORMAT);
     assert_eq!(replayed(&file).0, *events);
-    // The same header in the current format is not whole.
-    file[8..12].copy_from_slice(&FORMAT.to_le_bytes());
-    assert!(matches!(Recording::open(&file[..]), Err(RecordingError::Damaged { at: 12 })));
+    // The same header in a later format is not whole.
+    for format in [COMPACT_FORMAT - 1, FORMAT] {
+        set_format(&mut file, format);
+        assert!(matches!(Recording::open(&file[..]), Err(RecordingError::Damaged { at: 12 })));
+    }
 }
 
 #[test]

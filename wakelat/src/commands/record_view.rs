@@ -179,6 +179,10 @@ impl View for RecordView<'_> {
         self.timeline.is_none()
     }
 
+    fn shows_groups(&self) -> bool {
+        false
+    }
+
     fn needs_cgroups(&self) -> bool {
         self.timeline.is_none()
     }

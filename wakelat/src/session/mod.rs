@@ -117,7 +117,8 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     }
     begin_period_now(&mut collector, Collector::open)?;
     let mut run = Run {
-        windows: Windows::new(config, &environment.kernel, overhead.cpus(), &begun, shows_events.is_some()),
+        windows: Windows::new(config, &environment.kernel, overhead.cpus(), &begun, shows_events.is_some())
+            .with_groups(view.shows_groups() || config.max_overhead_ppm.is_some()),
         overhead,
         decoder: shows_events.map(|_| Decoder::default()),
         timeline: config.by.contains(&Key::Component).then(|| timeline::Timeline::new(config.from)),

@@ -47,6 +47,11 @@ pub trait View {
         false
     }
 
+    /// Whether the view shows the groups of single waits. Without an overhead limit, the reports of other views have none.
+    fn shows_groups(&self) -> bool {
+        true
+    }
+
     /// Whether the view records the groups of each interval: if so, [`View::groups`] gets them, and reports have none. Each
     /// group then has the waits since the last report.
     fn takes_groups(&self) -> bool {

@@ -42,6 +42,8 @@ pub struct Windows {
     filters_only_itself: bool,
     /// Groups hold the components of waits instead of their latency.
     by_component: bool,
+    /// Single waits are added to the groups.
+    has_groups: bool,
     over: u64,
     /// Waits received from the kernel since the start, warm-up included.
     wakeups_received: u64,
@@ -110,6 +112,7 @@ impl Windows {
             period_began_at_ns: reading.at_ns,
             filters_only_itself: config.filter.parts == part::OTHERS,
             by_component: config.by.contains(&Key::Component),
+            has_groups: true,
             over: 0,
             wakeups_received: 0,
             preemptions_received: 0,
@@ -128,13 +131,19 @@ impl Windows {
         }
     }
 
+    /// Without `has_groups`, single waits are counted only.
+    #[must_use]
+    pub fn with_groups(self, has_groups: bool) -> Self {
+        Self { has_groups, ..self }
+    }
+
     /// Adds a wait. Returns false if it belongs to the warm-up.
     pub fn record(&mut self, wait: &Wait) -> bool {
         match wait.class {
             Class::Wakeup | Class::New => self.wakeups_received += 1,
             Class::Preempted => self.preemptions_received += 1,
         }
-        if !self.warming_up && !self.by_component {
+        if !self.warming_up && !self.by_component && self.has_groups {
             self.groups.record(wait);
         }
         !self.warming_up

@@ -154,7 +154,7 @@ impl<R: Read + Seek> Recording<R> {
         while self.begin_block()? {
             let mut rest = &self.current.frames[..];
             while !rest.is_empty() {
-                let Ok((frame, after)) = postcard::take_from_bytes::<Frame<'static>>(rest) else {
+                let Some((frame, length)) = self.frames.frame(rest) else {
                     return Err(RecordingError::Damaged { at: self.current.at });
                 };
                 let id = match &frame {
@@ -168,7 +168,7 @@ impl<R: Read + Seek> Recording<R> {
                     _ => None,
                 };
                 id.into_iter().for_each(|id| _ = names.insert(id, frame.clone()));
-                rest = after;
+                rest = &rest[length..];
             }
         }
         self.current = CurrentBlock::default();

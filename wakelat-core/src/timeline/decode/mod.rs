@@ -32,7 +32,31 @@ use crate::{
 /// is new.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
-    cpus: HashMap<u32, Cpu>,
+    cpus: Cpus,
+}
+
+/// The state of each CPU. Records of a running kernel have numbers of CPUs below [`MANY_CPUS`]; any bytes may have others.
+#[derive(Clone, Debug, Default)]
+struct Cpus {
+    /// By number: no hash for each record.
+    first: Vec<Cpu>,
+    others: HashMap<u32, Cpu>,
+}
+
+/// The most CPUs that a kernel for x86 supports (`NR_CPUS`, arch/x86/Kconfig).
+const MANY_CPUS: usize = 8_192;
+
+impl Cpus {
+    fn get(&mut self, cpu: u32) -> &mut Cpu {
+        let at = cpu as usize;
+        if at >= MANY_CPUS {
+            return self.others.entry(cpu).or_default();
+        }
+        if at >= self.first.len() {
+            self.first.resize_with(at + 1, Cpu::default);
+        }
+        &mut self.first[at]
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -70,7 +94,7 @@ impl Decoder {
             kind::STACK => stack(&read(record)?)?,
             other => return Err(DecodeError::Kind(other)),
         };
-        let known = self.cpus.entry(cpu).or_default();
+        let known = self.cpus.get(cpu);
         known.decoded = known.decoded.wrapping_add(1);
         // An interrupt may lose a record of its own while another record is being sent. The latter may then count more
         // losses than records behind it (wakelat-ebpf/src/cpu_state.rs).
@@ -83,7 +107,7 @@ impl Decoder {
     /// Decodes a switch; `full` is the record that it is part of, if it describes the outgoing task.
     fn switch(&mut self, switch: &SwitchRecord, full: Option<&SwitchRecordFull>) -> Result<Decoded, DecodeError> {
         let is = |flag| switch.flags & flag != 0;
-        let Cpu { current: known, stolen, .. } = self.cpus.entry(switch.cpu).or_default();
+        let Cpu { current: known, stolen, .. } = self.cpus.get(switch.cpu);
         let (prev, unseen) = if let Some(full) = full {
             prev_task(full)
         } else {

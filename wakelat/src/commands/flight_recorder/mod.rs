@@ -170,6 +170,10 @@ impl View for FlightRecorder {
         Some(TimelineSettings::of(self.header.collected))
     }
 
+    fn shows_groups(&self) -> bool {
+        false
+    }
+
     fn writes_in(&self) -> Vec<PathBuf> {
         vec![self.files.directory().to_owned()]
     }

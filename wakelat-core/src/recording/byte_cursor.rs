@@ -1,0 +1,91 @@
+//! Numbers with seven bits a byte, the lowest first: the highest bit of a byte is set if another one follows.
+
+/// Appends `number`.
+pub(super) fn append_number(mut number: u64, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Appends the difference from `before` to `now`, whose sign is the lowest bit.
+pub(super) fn append_difference(now: u64, before: u64, out: &mut Vec<u8>) {
+    let difference = now.wrapping_sub(before) as i64;
+    append_number((difference << 1 ^ difference >> 63) as u64, out);
+}
+
+/// Bytes, of which each method takes the first ones. A method returns `None` if they do not have what it reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ByteCursor<'a>(pub &'a [u8]);
+
+impl ByteCursor<'_> {
+    /// The next byte.
+    pub fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    /// The next `count` bytes.
+    pub fn bytes(&mut self, count: usize) -> Option<&[u8]> {
+        let (first, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    /// A number of [`append_number`].
+    pub fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..u64::BITS).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            number |= bits << shift;
+            if byte < 0x80 {
+                return (bits << shift >> shift == bits).then_some(number);
+            }
+        }
+        None
+    }
+
+    /// A number of [`append_number`] that has at most 32 bits.
+    pub fn short_number(&mut self) -> Option<u32> {
+        u32::try_from(self.number()?).ok()
+    }
+
+    /// What differs from `before` by a difference of [`append_difference`].
+    pub fn difference_to(&mut self, before: u64) -> Option<u64> {
+        let bits = self.number()?;
+        Some(before.wrapping_add(bits >> 1 ^ (bits & 1).wrapping_neg()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn each_number_and_difference_is_read_as_it_was_written(bits: u64, by in 0u32..64, before: u64) {
+            let (number, mut bytes) = (bits >> by, Vec::new());
+            append_number(number, &mut bytes);
+            append_difference(number, before, &mut bytes);
+            bytes.push(7);
+            let mut cursor = ByteCursor(&bytes);
+            prop_assert_eq!(cursor.number(), Some(number));
+            prop_assert_eq!(cursor.difference_to(before), Some(number));
+            prop_assert_eq!((cursor.byte(), cursor.byte()), (Some(7), None));
+        }
+    }
+
+    #[test]
+    fn a_number_of_more_than_64_bits_is_refused() {
+        let of = |last| [&[0xff; 9][..], &[last]].concat();
+        assert_eq!(ByteCursor(&of(1)).number(), Some(u64::MAX));
+        assert_eq!(ByteCursor(&of(2)).number(), None);
+        assert_eq!(ByteCursor(&[0x80; 12]).number(), None);
+        assert_eq!(ByteCursor(&[0x80]).number(), None);
+    }
+}
