@@ -10,12 +10,13 @@ use wakelat_tests::{
     task::Policy,
     wakelat::{Wakelat, command},
     why::check,
-    workload::{BehindHog, Workload},
+    workload::{BehindHog, Messaging, Workload},
 };
 
 fn main() {
     suite::main(once![
         a_file_has_the_long_wait_with_its_cause_and_the_seconds_before,
+        each_long_wait_among_many_events_has_its_file_with_its_cause,
         a_request_writes_a_file_and_another_process_gets_no_signal,
         a_failing_check_writes_a_file,
         only_the_last_files_are_kept,
@@ -62,8 +63,44 @@ fn ends_well(recorder: Wakelat) -> String {
     ended.stderr
 }
 
+/// The length of the wait that a file is about.
+const PLANTED_NS: u64 = 100_000_000;
+
+/// Checks that the longest wait is one behind the hog, for as long as it ran.
+fn assert_begins_with_planted(document: &Value) {
+    let worst = &document["worst"][0];
+    let latency_ns = worst["latency_ns"].as_u64().expect("a length");
+    assert!(latency_ns >= PLANTED_NS, "{worst}");
+    assert_eq!(worst["comm"], "wl-sleeper");
+    let behind_hog = worst["shares"].as_array().expect("shares").iter().filter(|share| share["name"] == "wl-hog");
+    let behind_hog: u64 = behind_hog.map(|share| share["ns"].as_u64().expect("a time")).sum();
+    assert!(behind_hog >= PLANTED_NS * 9 / 10, "{worst}");
+}
+
+/// Twenty tasks keep all CPUs busy with messages, so that the seconds before the wait are hundreds of thousands of events,
+/// and an ordinary reader would not always get a CPU in time.
+fn each_long_wait_among_many_events_has_its_file_with_its_cause() -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut messaging = Workload::Messaging(Messaging { groups: 1, fan: 10, messages: usize::MAX / 1_000 }).stage();
+    let arguments = ["--last", "2s", "--threshold", "90ms", "--comm", "wl-sleeper", "--file-interval", "0"];
+    let mut recorder = recorder(directory.path(), &[&arguments[..], &["--rt-priority", "1"]].concat());
+    messaging.begin();
+    // Above the messages: the hog alone keeps it waiting.
+    let (cpu, sleeper) = (machine::one_cpu(), Policy::Fifo(5));
+    for number in 1..=3 {
+        Workload::BehindHog(BehindHog { rounds: 1, spin_ns: PLANTED_NS, cpu, sleeper }).stage().perform();
+        let file = format!("incident-{number}.wakelat");
+        recorder.until_says(&format!("{file}`"));
+        let document = why(directory.path(), &file, &[]);
+        assert_begins_with_planted(&document);
+        assert_eq!(document["interferers"][0]["name"], "wl-hog", "{document}");
+    }
+    drop(messaging);
+    ends_well(recorder);
+    Ok(())
+}
+
 fn a_file_has_the_long_wait_with_its_cause_and_the_seconds_before() -> TestOutcome {
-    const PLANTED_NS: u64 = 100_000_000;
     let directory = tempfile::tempdir().expect("a directory");
     // On a busy machine, an earlier wait can be as long; its file must not take the place of this one.
     let arguments = ["--last", "2s", "--threshold", "60ms", "--comm", "wl-sleeper", "--file-interval", "0"];
@@ -75,13 +112,7 @@ fn a_file_has_the_long_wait_with_its_cause_and_the_seconds_before() -> TestOutco
     let said = ends_well(recorder);
     let (_, last) = said.rsplit_once("wrote `").expect("a file");
     let document = why(directory.path(), last.split('`').next().expect("a path"), &[]);
-    let worst = &document["worst"][0];
-    let latency_ns = worst["latency_ns"].as_u64().expect("a length");
-    assert!(latency_ns >= PLANTED_NS, "{worst}");
-    assert_eq!(worst["comm"], "wl-sleeper");
-    let behind_hog = worst["shares"].as_array().expect("shares").iter().filter(|share| share["name"] == "wl-hog");
-    let behind_hog: u64 = behind_hog.map(|share| share["ns"].as_u64().expect("a time")).sum();
-    assert!(behind_hog >= PLANTED_NS * 9 / 10, "{worst}");
+    assert_begins_with_planted(&document);
     let duration_ns = document["duration_ns"].as_u64().expect("a length");
     assert!((2_000_000_000..10_000_000_000).contains(&duration_ns), "{duration_ns}");
     let count: u64 =

@@ -18,7 +18,6 @@ fn main() {
         a_recording_can_be_grouped_by_any_key,
         a_recording_has_the_migrations,
         every_view_of_a_recording_has_the_same_waits,
-        a_view_that_records_shows_what_it_shows_of_the_recording,
         several_recordings_are_shown_as_one_and_their_ids_are_kept_apart,
         ranges_of_a_recording_add_up_to_it_and_are_the_sums_of_its_intervals,
         a_recording_that_was_cut_short_covers_the_time_until_its_last_reading,
@@ -355,44 +354,6 @@ fn several_recordings_are_shown_as_one_and_their_ids_are_kept_apart(attach: Atta
 fn measured(coverage: &Value) -> u64 {
     let terms = [&coverage["measured"], &coverage["preemptions"]["measured"]];
     terms.iter().filter_map(|term| term.as_u64()).sum()
-}
-
-fn a_view_that_records_shows_what_it_shows_of_the_recording(attach: AttachCase) -> TestOutcome {
-    let directory = tempfile::tempdir().expect("a directory");
-    let file = directory.path().join("file.wakelat");
-    let file = file.to_str().expect("a path");
-    for view in [
-        "hist",
-        "hist --csv --by cpu,class --class wakeup,preempted",
-        "hist --by component --json --comm wl-*",
-        "top --by pid,cgroup",
-        "trace --threshold 500us -T",
-        "trace --json --from waking",
-        "trace --breakdown --csv",
-        "trace --all -V",
-        "trace --all --json",
-        "why --worst 3 --details",
-        "why --json --by comm",
-        "hist 1 --json",
-        "top --interval 1s --last --csv",
-    ] {
-        let has_intervals = ["hist 1", "--interval"].into_iter().any(|of| view.contains(of));
-        let rounds = if has_intervals { 500 } else { 60 };
-        let load = BehindHog { rounds, spin_ns: 3_000_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
-        let mut staged = Workload::BehindHog(load).stage();
-        let view: Vec<&str> = view.split(' ').collect();
-        let measured = command(&[&view[..], &["--attach", attach.name(), "--record", file]].concat());
-        let measured = Wakelat::measuring(measured);
-        staged.perform();
-        measured.signal(Signal::SIGINT);
-        let live = measured.end();
-        assert!(live.status.success(), "{view:?}: {live:#?}");
-        let read = command(&[&view[..], &["-q", "-i", file]].concat()).output().expect("wakelat");
-        assert!(read.status.success(), "{view:?}: {read:?}");
-        let read = String::from_utf8(read.stdout).expect("UTF-8");
-        assert!(!read.is_empty() && live.stdout == read, "{view:?}:\n{}\n{read}", live.stdout);
-    }
-    Ok(())
 }
 
 fn a_recording_that_was_cut_short_covers_the_time_until_its_last_reading(attach: AttachCase) -> TestOutcome {
