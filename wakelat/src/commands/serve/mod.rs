@@ -11,7 +11,6 @@ mod http_client;
 mod kubelet;
 mod listener;
 mod otlp;
-mod query;
 mod routes;
 mod service_manager;
 mod totals;
