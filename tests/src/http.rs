@@ -81,7 +81,15 @@ impl MetricSamples {
     pub fn scrape(socket: &Path) -> Self {
         let response = get(socket, "/metrics", "*/*");
         assert_eq!(response.status, 200, "{response:?}");
-        let samples = response.body.lines().filter(|line| !line.starts_with('#')).map(|line| {
+        Self::parse(&response.body)
+    }
+
+    /// The samples of an exposition in either text format.
+    ///
+    /// # Panics
+    /// If a line is not a sample.
+    pub fn parse(exposition: &str) -> Self {
+        let samples = exposition.lines().filter(|line| !line.starts_with('#')).map(|line| {
             // An exemplar may follow.
             let sample = line.split(" # ").next().unwrap_or(line);
             let (name, value) = sample.rsplit_once(' ').unwrap_or_else(|| panic!("no sample: {line}"));

@@ -32,6 +32,7 @@ pub mod overhead_report;
 pub mod perf_sched;
 pub mod privileges;
 pub mod procfs;
+pub mod prometheus;
 pub mod quota;
 pub mod replay;
 pub mod report;

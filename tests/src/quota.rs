@@ -43,6 +43,18 @@ impl QuotaGroup {
         Ok(limited)
     }
 
+    /// The group, if it is in the v2 hierarchy. Otherwise its tasks can be in any group of that hierarchy, too.
+    pub fn unified(&self) -> Option<&TestCgroup> {
+        (!self.v1).then_some(&self.group)
+    }
+
+    /// Prefers the tasks of the group to all others, so that they use up their quota on a busy machine, too.
+    pub fn raise_weight(&self) {
+        // The largest values (kernel/sched/sched.h, include/linux/cgroup.h).
+        let raised = if self.v1 { self.write("cpu.shares", 262_144) } else { self.write("cpu.weight", 10_000) };
+        assert!(raised.is_ok(), "the kernel keeps the weight");
+    }
+
     /// Moves process `pid` into the group.
     pub fn add_process(&self, pid: u32) {
         self.group.add_process(pid);

@@ -4,11 +4,9 @@
 use std::{
     collections::BTreeSet,
     fs,
-    io::{Read as _, Write as _},
-    net::{TcpListener, TcpStream},
+    io::Write as _,
     path::Path,
-    process::{Child, Command, Stdio},
-    time::Duration,
+    process::{Command, Stdio},
 };
 
 use nix::sys::signal::Signal;
@@ -17,9 +15,11 @@ use wakelat_tests::{
     cgroup::Hierarchy,
     kubelet::TestKubelet,
     machine, once,
+    prometheus::{Histograms, Prometheus, free_port, get, number_of},
+    quota::QuotaGroup,
     suite::{self, Skip, TestOutcome},
     wakelat::{Wakelat, command},
-    workload::{PingPong, Workload, until},
+    workload::{Hogs, PingPong, Staged, Workload, until},
 };
 
 fn main() {
@@ -27,6 +27,8 @@ fn main() {
         the_database_has_what_the_service_has_counted,
         the_alert_rules_pass_their_tests,
         every_query_of_the_dashboard_is_valid,
+        every_query_of_dashboard_and_page_has_data,
+        promtool_accepts_the_metrics,
         rules_dashboard_and_page_name_only_what_the_service_has,
     ]);
 }
@@ -42,84 +44,6 @@ const DASHBOARD: &str = include_str!("../../packaging/grafana/wakelat.json");
 
 /// The page about the service.
 const PAGE: &str = include_str!("../../docs/serve.md");
-
-/// Sends a request to a port of this machine. Returns the body of a successful answer.
-fn get(port: u16, path: &str, accept: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
-    // With 1.0, no answer comes in chunks.
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n").ok()?;
-    let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes).ok()?;
-    let text = String::from_utf8_lossy(&bytes);
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    head.split(' ').nth(1).is_some_and(|status| status == "200").then(|| body.to_owned())
-}
-
-/// A port that no process listens on.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
-}
-
-/// A Prometheus that scrapes a port each second, and is killed when dropped.
-struct Prometheus {
-    child: Child,
-    port: u16,
-}
-
-impl Prometheus {
-    fn start(directory: &Path, target: u16) -> Result<Self, Skip> {
-        let config = directory.join("prometheus.yml");
-        let scrape = format!(
-            "scrape_configs:\n- job_name: wakelat\n  scrape_interval: 1s\n  scrape_timeout: 1s\n  static_configs:\n  - targets: ['127.0.0.1:{target}']\n"
-        );
-        fs::write(&config, scrape).expect("a file");
-        let port = free_port();
-        let child = Command::new("prometheus")
-            .arg(format!("--config.file={}", config.display()))
-            .arg(format!("--storage.tsdb.path={}", directory.join("data").display()))
-            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-            .args(["--enable-feature=native-histograms,exemplar-storage", "--log.level=error"])
-            .stdin(Stdio::null())
-            .spawn()
-            .map_err(|_| Skip::because("needs Prometheus (Debian package prometheus)"))?;
-        let prometheus = Self { child, port };
-        until("Prometheus is ready", || get(prometheus.port, "/-/ready", "*/*").is_some());
-        Ok(prometheus)
-    }
-
-    /// The data of the answer to a request of the API with this expression.
-    fn request(&self, path: &str, expression: &str) -> Option<Value> {
-        let encoded: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
-        let answer = get(self.port, &format!("/api/v1/{path}?query={encoded}"), "*/*")?;
-        let answer: Value = serde_json::from_str(&answer).expect("JSON");
-        Some(answer["data"].clone())
-    }
-
-    /// The result of an instant query that selects one series; `None` if there is none.
-    fn query(&self, expression: &str) -> Option<Value> {
-        let answer = self.request("query", expression)?;
-        let mut results = answer["result"].as_array()?.iter();
-        let first = results.next().cloned();
-        assert!(results.next().is_none(), "{expression} selects several series: {answer}");
-        first
-    }
-
-    /// The number that a query results in.
-    fn number(&self, expression: &str) -> f64 {
-        let value = self.query(expression);
-        let number = value.as_ref().and_then(|value| value["value"][1].as_str()?.parse().ok());
-        number.unwrap_or_else(|| panic!("{expression}: {value:?}"))
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        _ = self.child.kill();
-        _ = self.child.wait();
-    }
-}
 
 fn the_database_has_what_the_service_has_counted() -> TestOutcome {
     /// A bucket of the kernel is at most a quarter of its values wide, and the bounds of the histogram double every eight
@@ -140,7 +64,7 @@ fn the_database_has_what_the_service_has_counted() -> TestOutcome {
     ["wl-ping", "wl-pong"].iter().for_each(|name| group.add_process(staged.tid(name)));
     let wakelat = Wakelat::measuring(command(&["serve", "--listen", &listen, "--max-overhead", "none"]));
     until("the service has metrics", || get(target, "/healthz", "*/*").is_some());
-    let prometheus = Prometheus::start(directory.path(), target)?;
+    let prometheus = Prometheus::start(directory.path(), target, Histograms::Native)?;
     staged.perform();
     let text = || get(target, "/metrics", "text/plain").expect("metrics");
     let value = |text: &str, name: &str| -> f64 {
@@ -155,9 +79,7 @@ fn the_database_has_what_the_service_has_counted() -> TestOutcome {
     let last_read = value(&counted, "wakelat_last_read_time_seconds");
     until("Prometheus has scraped them", || {
         let scraped = prometheus.query("wakelat_last_read_time_seconds");
-        scraped.is_some_and(|scraped| {
-            scraped["value"][1].as_str().and_then(|value| value.parse::<f64>().ok()).is_some_and(|at| at >= last_read)
-        })
+        scraped.as_ref().and_then(number_of).is_some_and(|at| at >= last_read)
     });
     // Histograms are native there, with all buckets in one series.
     let count = prometheus.number(&format!("histogram_count(wakelat_wait_seconds{labels})"));
@@ -182,7 +104,7 @@ fn the_database_has_what_the_service_has_counted() -> TestOutcome {
         );
     }
     // The exemplar is the longest wait, with its task.
-    let exemplars = prometheus.request("query_exemplars", &format!("wakelat_wait_seconds{labels}"));
+    let exemplars = prometheus.request("query_exemplars", &[("query", &format!("wakelat_wait_seconds{labels}"))]);
     let exemplars =
         exemplars.as_ref().and_then(|series| series[0]["exemplars"].as_array()).cloned().unwrap_or_default();
     let recent_max = value(&counted, &format!("wakelat_wait_recent_max_seconds{labels}"));
@@ -251,6 +173,88 @@ fn every_query_of_the_dashboard_is_valid() -> TestOutcome {
     // JSON is also YAML.
     fs::write(directory.path().join("queries.yml"), file.to_string()).expect("a file");
     assert_promtool_accepts("check", directory.path(), "queries.yml")
+}
+
+/// The queries of the page's section from symptom to cause.
+fn recipes() -> Vec<String> {
+    let section = PAGE.split_once("\n## From symptom to cause\n").expect("a section").1;
+    let section = section.split_once("\n## ").expect("another section").0;
+    section.split("```").skip(1).step_by(2).map(|query| query.trim().to_owned()).collect()
+}
+
+/// Load in two cgroups: the tasks of the first one, a container, have used up their quota or wait for those of the other.
+fn every_query_of_dashboard_and_page_has_data() -> TestOutcome {
+    let hierarchy = Hierarchy::find()?;
+    if machine::is_emulated() {
+        return Err(Skip::because("Prometheus has no time to scrape in an emulator"));
+    }
+    let quota = QuotaGroup::to_percent(50)?;
+    quota.raise_weight();
+    let top = hierarchy.group("pods");
+    let container =
+        quota.unified().unwrap_or(&top).child(&format!("cri-containerd-{}.scope", "3f4e5d6c7b8a9012".repeat(4)));
+    let neighbour = hierarchy.group("neighbour");
+    let mut loads = [&container, &neighbour].map(|group| {
+        let load = Workload::Hogs(Hogs { per_cpu: 1 }).stage();
+        group.add_process(load.pid());
+        load
+    });
+    if quota.unified().is_none() {
+        quota.add_process(loads[0].pid());
+    }
+    loads.iter_mut().for_each(Staged::begin);
+    let port = free_port();
+    let listen = format!("127.0.0.1:{port}");
+    let wakelat = Wakelat::measuring(command(&["serve", "--listen", &listen, "--max-overhead", "none"]));
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = container.path().strip_prefix(hierarchy.root()).expect("below the root").display().to_string();
+    let recipes = recipes().into_iter().map(|query| query.replace("/system.slice/nginx.service", &format!("/{path}")));
+    // Whether a value is above zero depends on the machine.
+    let all: Vec<String> = queries().into_iter().chain(recipes).map(|query| query.replace(" > 0)", ")")).collect();
+    let all: Vec<&str> = all.iter().map(|query| query.trim_end_matches(" > 0")).collect();
+    assert!(all.len() > 25, "{all:#?}");
+    for histograms in [Histograms::Classic, Histograms::Native] {
+        let prometheus = Prometheus::start(&directory.path().join(format!("{histograms:?}")), port, histograms)?;
+        let mut left: Vec<&str> = all.clone();
+        if histograms == Histograms::Native {
+            // The page has what replaces the series of classic histograms; the heatmap needs them.
+            left.retain(|query| !query.contains("wakelat_wait_seconds_") || query.contains(" or "));
+        }
+        assert!(left.len() > 20, "{left:#?}");
+        let count = left.len();
+        let mut waited = 0;
+        until("each query has data", || {
+            left.retain(|query| prometheus.series(query).is_none_or(|series| series.is_empty()));
+            waited += 1;
+            assert!(waited < 2_000, "{histograms:?}: no data for {left:#?}");
+            left.is_empty()
+        });
+        println!("\n  {histograms:?}: {count} queries have data");
+    }
+    drop(loads);
+    wakelat.signal(Signal::SIGTERM);
+    assert!(wakelat.end().status.success());
+    Ok(())
+}
+
+fn promtool_accepts_the_metrics() -> TestOutcome {
+    Hierarchy::find()?;
+    let port = free_port();
+    let wakelat = Wakelat::measuring(command(&["serve", "--listen", &format!("127.0.0.1:{port}")]));
+    let mut metrics = String::new();
+    until("the service has measured waits", || {
+        metrics = get(port, "/metrics", "text/plain").unwrap_or_default();
+        metrics.contains("wakelat_wait_seconds_bucket{") && metrics.contains("wakelat_wait_cause_seconds_total{")
+    });
+    let promtool =
+        Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut promtool = promtool.map_err(|_| Skip::because("needs promtool (Debian package prometheus)"))?;
+    promtool.stdin.take().expect("piped").write_all(metrics.as_bytes()).expect("promtool reads");
+    let output = promtool.wait_with_output().expect("promtool ends");
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    wakelat.signal(Signal::SIGTERM);
+    assert!(wakelat.end().status.success());
+    Ok(())
 }
 
 /// The names of metrics in a text, except for recorded ones, which contain colons, and placeholders in capitals.

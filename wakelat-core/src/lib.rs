@@ -127,6 +127,7 @@ pub mod aggregate;
 pub mod compare;
 pub mod cpu_interrupt;
 pub mod decode;
+pub mod duration;
 pub mod files;
 pub mod folded_waits;
 pub mod hash;

@@ -6,6 +6,7 @@
 //! the normal tests compile and run them without the fuzzer, which needs the nightly compiler.
 
 pub mod hist_trigger;
+pub mod http_request;
 pub mod recording;
 pub mod timeline;
 pub mod timerlat_pages;

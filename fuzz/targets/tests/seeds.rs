@@ -3,7 +3,7 @@
 
 use std::{fs, path::PathBuf};
 
-use fuzz_targets::{hist_trigger, recording, timeline, timerlat_pages, timerlat_trace, trace_text};
+use fuzz_targets::{hist_trigger, http_request, recording, timeline, timerlat_pages, timerlat_trace, trace_text};
 use wakelat_common::{
     record_bytes,
     timeline::{InterruptRecord, NO_WAIT, SwitchRecord, SwitchRecordFull, kind, source},
@@ -26,13 +26,14 @@ struct Seeded {
 }
 
 /// Every target by name.
-fn targets() -> [(&'static str, Seeded); 6] {
+fn targets() -> [(&'static str, Seeded); 7] {
     let core = "wakelat-core/src/osnoise_tracers/fixtures";
     let text = "wakelat-core/src/trace_text/fixtures";
     let pages = "wakelat-tracefs/src/osnoise_tracers/fixtures/pages";
     let histograms = fixtures("wakelat-tracefs/tests/fixtures/hist", ".hist");
     [
         ("hist_trigger", Seeded { seeds: histograms, check: hist_trigger::check }),
+        ("http_request", Seeded { seeds: requests(), check: http_request::check }),
         ("recording", Seeded { seeds: recordings(), check: recording::check }),
         ("timeline", Seeded { seeds: vec![with_lengths(&records())], check: timeline::check }),
         ("timerlat_pages", Seeded { seeds: fixtures(pages, ""), check: timerlat_pages::check }),
@@ -52,6 +53,21 @@ fn fixtures(directory: &str, suffix: &str) -> Vec<Vec<u8>> {
     paths.retain(|path| path.to_string_lossy().ends_with(suffix));
     paths.sort();
     paths.iter().map(|path| fs::read(path).expect("a file")).collect()
+}
+
+/// Requests of a scraper, of curl and of a browser.
+fn requests() -> Vec<Vec<u8>> {
+    let scraper = "Accept: application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
+    let more = "Accept-Encoding: gzip\r\nUser-Agent: Prometheus/2.42.0\r\nX-Prometheus-Scrape-Timeout-Seconds: 10";
+    [
+        format!("GET /metrics HTTP/1.1\r\nHost: localhost:9779\r\n{scraper}\r\n{more}\r\n\r\n"),
+        "GET /why?last=30s&format=json HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n".to_owned(),
+        "HEAD / HTTP/1.0\r\n\r\n".to_owned(),
+        "GET http://localhost:9779/report.json HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n".to_owned(),
+        "GET /healthz HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n".to_owned(),
+    ]
+    .map(String::into_bytes)
+    .to_vec()
 }
 
 /// Records of one CPU: a switch that ends a wait, a softirq, and a switch back.
@@ -178,7 +194,7 @@ fn every_target_accepts_its_seeds() {
     // All frames: the end of the warm-up, the waiting task's namespace, three events, a reading and the report; the end of
     // the warm-up, a wait and the report; and the end of the warm-up, the clock, a group with the name of its task, histograms
     // and the report.
-    let [_, (_, recording), (_, timeline), ..] = targets();
+    let [_, _, (_, recording), (_, timeline), ..] = targets();
     assert_eq!((accepted("timeline", &timeline), accepted("recording", &recording)), (vec![3], vec![7, 3, 6]));
 }
 

@@ -20,4 +20,5 @@ pub mod node_pods;
 pub mod otlp;
 pub mod pod_labels;
 pub mod recent;
+pub mod request;
 pub mod series;

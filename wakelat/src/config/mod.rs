@@ -1,7 +1,6 @@
 //! The validated configuration. All code behind the command line works on these values and does not
 //! check them again. `cli` makes them from flags; nothing here depends on how flags are parsed.
 
-pub mod duration;
 pub mod keywords;
 pub mod number;
 pub mod size;
@@ -83,7 +82,7 @@ pub use time_point::time_point;
 pub(crate) use time_point::time_range;
 pub use timerlat::{LiveConfig, OsnoiseConfig, SavedTrace, TimerlatConfig, TracerInput};
 pub use verify::VerifyConfig;
-pub use wakelat_core::render::OutputFormat;
+pub use wakelat_core::{duration, render::OutputFormat};
 pub use wakelat_kernel::{attach_choice::Attach, cgroup::Cgroup, thread_priority::Priority};
 pub use why::{StacksConfig, WhyConfig, WhyLayout};
 pub use window::WindowConfig;

@@ -29,6 +29,7 @@ use super::{
     routes::Routes,
 };
 use crate::session::clock::thread_cpu_ns;
+use wakelat_core::service::request::{MAX_HEADERS, MAX_REQUEST_BYTES};
 
 /// Maximum number of connections. Another one ends the oldest: clients that connect and send nothing cannot lock out
 /// a scraper, whose connection takes milliseconds.
@@ -39,12 +40,6 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a connection may last, with the time that the client takes to read the answer.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The longest request: bytes.
-const MAX_REQUEST: usize = 16 * 1024;
-
-/// The most headers of a request.
-const MAX_HEADERS: usize = 64;
 
 /// How long to wait after the kernel has refused a connection, as without a free descriptor.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
@@ -130,7 +125,7 @@ async fn answer_one<S: AsyncRead + AsyncWrite + Unpin>(stream: S, routes: Routes
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_TIMEOUT)
-        .max_buf_size(MAX_REQUEST)
+        .max_buf_size(MAX_REQUEST_BYTES)
         .max_headers(MAX_HEADERS)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), respond);

@@ -11,7 +11,6 @@ mod http_client;
 mod kubelet;
 mod listener;
 mod otlp;
-mod query;
 mod routes;
 mod service_manager;
 mod totals;
@@ -44,7 +43,10 @@ use crate::{
 use wakelat_core::{
     aggregate::key::Names,
     report::Report,
-    why::counted::{CauseGroups, CauseTotals, summary::GroupNames},
+    why::counted::{
+        CauseGroups, CauseTotals,
+        summary::{CountedSummary, GroupNames},
+    },
 };
 
 /// Measures until a signal ends the service.
@@ -86,6 +88,7 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
         otlp,
         kubelet,
         captures,
+        unreported: Vec::new(),
     };
     let stopped = session::run(&config.measurement, &environment, &mut view);
     if let Some(captures) = view.captures.take() {
@@ -117,6 +120,9 @@ struct ServiceView {
     otlp_port: Option<u16>,
     kubelet: Option<KubeletRequests>,
     captures: Option<Captures>,
+    /// Waits that the next report covers. They become part of the totals together with it: an answer in between would
+    /// have waits that are not in its coverage.
+    unreported: Vec<CountedSummary>,
 }
 
 impl View for ServiceView {
@@ -198,11 +204,7 @@ impl View for ServiceView {
 
     fn causes(&mut self, causes: &CauseTotals, names: &dyn Names) {
         let groups = GroupNames { by: CauseGroups::Cgroups, names };
-        let mut totals = self.totals.lock();
-        let summary = totals.add(causes.summary(&groups, usize::MAX, &[]));
-        if let Some(captures) = &mut self.captures {
-            captures.reading(&summary, |cgroup| totals.has_series(cgroup));
-        }
+        self.unreported.push(causes.summary(&groups, usize::MAX, &[]));
     }
 
     fn report(&mut self, report: &Report, _: &mut dyn Write) -> io::Result<()> {
@@ -211,6 +213,12 @@ impl View for ServiceView {
             self.cgroup_mount.as_ref().is_some_and(|mount| mount.join(relative).is_dir())
         };
         let mut totals = self.totals.lock();
+        for summary in self.unreported.drain(..) {
+            let summary = totals.add(summary);
+            if let Some(captures) = &mut self.captures {
+                captures.reading(&summary, |cgroup| totals.has_series(cgroup));
+            }
+        }
         if let Some(captures) = &mut self.captures {
             captures.step();
             totals.set_captures(captures.counts());

@@ -1,16 +1,15 @@
 //! The answer to each request.
 
 use bytes::Bytes;
-use hyper::{Method, Request, StatusCode, header};
+use hyper::{Request, StatusCode, header};
 
-use super::{query, totals::SharedTotals};
-use wakelat_core::service::{accept::preferred, metrics_format::MetricsFormat};
+use super::totals::SharedTotals;
+use wakelat_core::service::request::{JSON, ServiceRequest};
 
 /// How old the last reading may be until the service is not healthy: seconds. A reading is made each second.
 const MAX_AGE_S: f64 = 10.0;
 
 const TEXT: &str = "text/plain; charset=utf-8";
-const JSON: &str = "application/json";
 const HTML: &str = "text/html; charset=utf-8";
 
 /// The start page.
@@ -56,41 +55,29 @@ impl Routes {
 
     /// The answer to a request, whose body does not matter.
     pub fn answer<B>(&self, request: &Request<B>) -> Answer {
-        if ![Method::GET, Method::HEAD].contains(request.method()) {
-            return Answer::failed(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are supported");
-        }
         let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
+        let uri = request.uri();
+        let requested = ServiceRequest::parse(request.method().as_str(), uri.path(), uri.query().unwrap_or(""), accept);
         let mut totals = self.0.lock();
-        match request.uri().path() {
-            "/metrics" => match preferred(accept, &MetricsFormat::MEDIA_TYPES) {
-                Some(at) => {
-                    let format = MetricsFormat::ALL[at];
-                    Answer::once_measured(format.content_type(), totals.metrics(format))
-                }
-                None => Answer::failed(
-                    StatusCode::NOT_ACCEPTABLE,
-                    "only OpenMetrics, the text format 0.0.4 and protobuf are available",
-                ),
-            },
-            "/healthz" => match totals.age_s() {
+        match requested {
+            Ok(ServiceRequest::Metrics(format)) => Answer::once_measured(format.content_type(), totals.metrics(format)),
+            Ok(ServiceRequest::Health) => match totals.age_s() {
                 Some(age_s) if age_s > MAX_AGE_S => {
                     let why = format!("the kernel's tables were last read {age_s:.0} s ago");
                     Answer::failed(StatusCode::SERVICE_UNAVAILABLE, &why)
                 }
                 age_s => Answer::once_measured(TEXT, age_s.map(|_| Bytes::from_static(b"ok\n"))),
             },
-            "/report.json" => Answer::once_measured(JSON, totals.document()),
-            "/why" => match query::parse(request.uri().query().unwrap_or("")) {
-                Ok(query) => {
-                    let prefers_json = || preferred(accept, &["text/plain", JSON]) == Some(1);
-                    let as_json = query.as_json.unwrap_or_else(prefers_json);
-                    let content_type = if as_json { JSON } else { TEXT };
-                    Answer::once_measured(content_type, totals.recent(query.last_ns, as_json))
-                }
-                Err(why) => Answer::failed(StatusCode::BAD_REQUEST, &why),
-            },
-            "/" => Answer::ok(HTML, PAGE),
-            _ => Answer::failed(StatusCode::NOT_FOUND, "expected /metrics, /why, /report.json, /healthz or /"),
+            Ok(ServiceRequest::Report) => Answer::once_measured(JSON, totals.document()),
+            Ok(ServiceRequest::Why { last_ns, as_json }) => {
+                let content_type = if as_json { JSON } else { TEXT };
+                Answer::once_measured(content_type, totals.recent(last_ns, as_json))
+            }
+            Ok(ServiceRequest::StartPage) => Answer::ok(HTML, PAGE),
+            Err(error) => {
+                let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::BAD_REQUEST);
+                Answer::failed(status, &error.to_string())
+            }
         }
     }
 }
@@ -99,6 +86,7 @@ impl Routes {
 mod tests {
     use super::*;
     use crate::config::ServeSettings;
+    use hyper::Method;
     use wakelat_core::report::Report;
 
     fn status(routes: &Routes, method: Method, path: &str, accept: &str) -> u16 {

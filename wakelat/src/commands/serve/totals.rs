@@ -108,7 +108,7 @@ impl Totals {
         (self.metrics, self.document) = Default::default();
     }
 
-    /// Adds waits; [`Self::covered`] follows. Cgroups that may not have series of their own are named in `recent` only:
+    /// Adds waits; [`Self::covered`] follows before the totals are unlocked. Cgroups that may not have series of their own are named in `recent` only:
     /// returns the waits without those names.
     pub fn add(&mut self, mut summary: CountedSummary) -> CountedSummary {
         let now_s = self.now_s();

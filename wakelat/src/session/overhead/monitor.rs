@@ -230,10 +230,11 @@ impl OverheadMonitor {
     /// If procfs or the programs' counters cannot be read.
     pub fn cost(&mut self, collector: &Collector, at_ns: u64) -> Result<OverheadCost> {
         let runs = collector.program_runs();
+        let stopped_at_ns = if self.limit_state.is_some() { collector.stopped_at_ns()? } else { None };
         Ok(OverheadCost {
             tool_ns: cpu_ns(),
             switches: self.measuring_time.switches(context_switches::count(&self.proc)?),
-            paused_ns: self.measuring_time.paused_ns(at_ns),
+            paused_ns: self.measuring_time.paused_at_reading(at_ns, stopped_at_ns),
             programs_ns: self.program_time.update(&runs),
             timed_runs: runs.timed(),
         })

@@ -42,12 +42,15 @@ pub struct MeasuringTime {
     paused_ns: u64,
     /// When the pause began: ns; `None` outside a pause.
     paused_at_ns: Option<u64>,
+    /// Until when a reading outside a pause has reported the time as measured: ns. No later pause begins before that, so
+    /// that the time measured never decreases.
+    measured_until_ns: u64,
 }
 
 impl MeasuringTime {
     /// The programs measure from the kernel's count of `switches` on.
     pub fn new(switches: u64) -> Self {
-        Self { since: switches, before: 0, paused_ns: 0, paused_at_ns: None }
+        Self { since: switches, before: 0, paused_ns: 0, paused_at_ns: None, measured_until_ns: 0 }
     }
 
     /// Whether the run is in a pause.
@@ -60,23 +63,28 @@ impl MeasuringTime {
         self.before + if self.is_paused() { 0 } else { switches.saturating_sub(self.since) }
     }
 
-    /// Length of the pauses until now: ns.
-    pub fn paused_ns(&self, now_ns: u64) -> u64 {
-        self.paused_ns + self.paused_at_ns.map_or(0, |paused_at_ns| now_ns.saturating_sub(paused_at_ns))
+    /// Length of the pauses until a reading at `now_ns`. If the programs have stopped by themselves (`stopped_at_ns`), the
+    /// pause that follows begins then. Neither this nor the time that is left for measuring decreases: ns.
+    pub fn paused_at_reading(&mut self, now_ns: u64, stopped_at_ns: Option<u64>) -> u64 {
+        if !self.is_paused() {
+            let until_ns = stopped_at_ns.map_or(now_ns, |stopped_at_ns| stopped_at_ns.min(now_ns));
+            self.measured_until_ns = self.measured_until_ns.max(until_ns);
+        }
+        self.paused_ns + now_ns.saturating_sub(self.paused_at_ns.unwrap_or(self.measured_until_ns))
     }
 
     /// A pause begins at the kernel's count of `switches`.
     pub fn pause(&mut self, switches: u64, now_ns: u64) {
         self.before = self.switches(switches);
-        self.paused_at_ns = Some(now_ns);
+        self.paused_at_ns = Some(now_ns.max(self.measured_until_ns));
     }
 
     /// The pause ends at the kernel's count of `switches`. Returns its length: ns.
     pub fn resume(&mut self, switches: u64, now_ns: u64) -> u64 {
-        let before_ns = self.paused_ns;
-        self.paused_ns = self.paused_ns(now_ns);
-        (self.since, self.paused_at_ns) = (switches, None);
-        self.paused_ns - before_ns
+        let pause_ns = self.paused_at_ns.map_or(0, |paused_at_ns| now_ns.saturating_sub(paused_at_ns));
+        self.paused_ns += pause_ns;
+        (self.since, self.paused_at_ns, self.measured_until_ns) = (switches, None, now_ns);
+        pause_ns
     }
 }
 
@@ -102,13 +110,29 @@ mod tests {
     #[test]
     fn switches_in_a_pause_are_not_counted() {
         let mut time = MeasuringTime::new(1_000);
-        assert_eq!((time.switches(1_300), time.paused_ns(5)), (300, 0));
+        assert_eq!((time.switches(1_300), time.paused_at_reading(5, None)), (300, 0));
         time.pause(1_500, 10);
-        assert_eq!((time.switches(9_000), time.paused_ns(25)), (500, 15));
+        assert_eq!((time.switches(9_000), time.paused_at_reading(25, None)), (500, 15));
         assert_eq!(time.resume(10_000, 30), 20);
-        assert_eq!((time.switches(10_100), time.paused_ns(99)), (600, 20));
+        assert_eq!((time.switches(10_100), time.paused_at_reading(99, None)), (600, 20));
         time.pause(10_200, 100);
         assert_eq!(time.resume(10_300, 101), 1);
-        assert_eq!((time.switches(10_300), time.paused_ns(200)), (700, 21));
+        assert_eq!((time.switches(10_300), time.paused_at_reading(200, None)), (700, 21));
+    }
+
+    #[test]
+    fn the_time_measured_does_not_decrease_when_the_programs_stop_by_themselves() {
+        for seen in [true, false] {
+            let mut time = MeasuringTime::new(0);
+            assert_eq!(time.paused_at_reading(100, None), 0);
+            // They stop at 195. A reading at 200 notices it, or comes too early to do so; then a pause begins.
+            let stopped_at_ns = seen.then_some(195);
+            let measured_ns = if seen { 195 } else { 200 };
+            assert_eq!(200 - time.paused_at_reading(200, stopped_at_ns), measured_ns);
+            time.pause(0, 195);
+            assert_eq!(300 - time.paused_at_reading(300, Some(195)), measured_ns);
+            time.resume(0, 400);
+            assert_eq!(450 - time.paused_at_reading(450, None), measured_ns + 50);
+        }
     }
 }
