@@ -185,6 +185,22 @@ impl History {
         }
     }
 
+    /// Number of segments.
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// When each segment ends: ns of CLOCK_MONOTONIC.
+    pub fn ends_ns(&self) -> impl Iterator<Item = u64> {
+        self.segments.iter().map(|segment| segment.to_ns)
+    }
+
+    /// Drops the segments that end until `at_ns`.
+    pub fn drop_until(&mut self, at_ns: u64) {
+        let kept = self.segments.len() - self.segments.partition_point(|segment| segment.to_ns <= at_ns);
+        self.shorten(kept);
+    }
+
     /// Drops the oldest segments if there are more than `limit`.
     pub fn shorten(&mut self, limit: usize) {
         while self.segments.len() > limit {

@@ -9,16 +9,19 @@ use super::{
 };
 use crate::{hash::HashMap, report::LatencyFrom};
 
-/// Maximum number of segments kept for all CPUs together, and the most and the fewest kept for one CPU.
+/// Most segments of all CPUs together; of more than 128 CPUs, as many as these have on average.
 const SEGMENTS: usize = 1 << 19;
+const SEGMENTS_PER_CPU: usize = 1 << 12;
+/// Most segments of one CPU.
 const MAX_CPU_SEGMENTS: usize = 1 << 16;
-const MIN_CPU_SEGMENTS: usize = 1 << 12;
 
 /// What happened on all CPUs, as far back as there is room: some 40 MB if all of it is in use.
 #[derive(Debug, Default)]
 pub struct Timeline {
     from: LatencyFrom,
     cpus: HashMap<u32, History>,
+    /// Number of segments of all CPUs.
+    segments: usize,
     migrations: PendingMigrations,
     breakdown: Option<Breakdown>,
     runqueues: Vec<RunqueueInterval>,
@@ -42,8 +45,8 @@ impl Timeline {
 
     /// Adds an event. If it ends a wait, returns the breakdown of that wait.
     pub fn push(&mut self, event: &Event) -> Option<&Breakdown> {
-        let limit = (SEGMENTS / self.cpus.len().max(1)).clamp(MIN_CPU_SEGMENTS, MAX_CPU_SEGMENTS);
         let history = self.cpus.entry(event.cpu).or_default();
+        let segments = history.segments();
         let at_ns = event.kind.at_ns();
         self.counts.events += 1;
         self.counts.lost += u64::from(history.follow(event, at_ns));
@@ -64,9 +67,23 @@ impl Timeline {
         };
         // Only now: the wait that has just ended may reach back to the oldest segments.
         if let Some(history) = self.cpus.get_mut(&event.cpu) {
-            history.shorten(limit);
+            history.shorten(MAX_CPU_SEGMENTS);
+            self.segments = self.segments - segments + history.segments();
         }
+        self.make_room();
         self.breakdown.as_ref().filter(|_| ends_wait)
+    }
+
+    /// Drops an eighth of the segments if there are too many: the oldest ones, so that the CPUs of a recording that has ended
+    /// leave their room to those of the next one.
+    fn make_room(&mut self) {
+        if self.segments <= SEGMENTS.max(SEGMENTS_PER_CPU * self.cpus.len()) {
+            return;
+        }
+        let mut ends_ns: Vec<u64> = self.cpus.values().flat_map(History::ends_ns).collect();
+        let (.., last_ns, _) = ends_ns.select_nth_unstable(self.segments / 8);
+        self.cpus.values_mut().for_each(|history| history.drop_until(*last_ns));
+        self.segments = self.cpus.values().map(History::segments).sum();
     }
 
     /// How many events arrived and were lost so far.
