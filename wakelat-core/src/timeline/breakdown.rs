@@ -26,6 +26,8 @@ pub struct Breakdown {
     pub spans: Vec<Span>,
     /// The work items that workqueue workers ran in their shares, the longest first; empty unless looked up.
     pub work_items: Vec<WorkItemShare>,
+    /// The key of each share.
+    keys: Vec<CulpritKey>,
     /// Shares by culprit; empty while a linear search is as fast.
     index: HashMap<CulpritKey, usize>,
 }
@@ -104,6 +106,7 @@ impl Breakdown {
             shares: Vec::new(),
             spans: Vec::new(),
             work_items: Vec::new(),
+            keys: Vec::new(),
             index: HashMap::default(),
         }
     }
@@ -117,6 +120,7 @@ impl Breakdown {
         self.shares.clear();
         self.spans.clear();
         self.work_items.clear();
+        self.keys.clear();
         self.index.clear();
     }
 
@@ -137,11 +141,11 @@ impl Breakdown {
 
     fn add_share(&mut self, culprit: Culprit, ns: u64) -> usize {
         let key = culprit.key();
-        let known = if self.shares.len() <= MAX_UNINDEXED {
-            self.shares.iter().position(|share| share.culprit.key() == key)
+        let known = if self.keys.len() <= MAX_UNINDEXED {
+            self.keys.iter().position(|known| *known == key)
         } else {
             if self.index.is_empty() {
-                self.index.extend(self.shares.iter().enumerate().map(|(index, share)| (share.culprit.key(), index)));
+                self.index.extend(self.keys.iter().enumerate().map(|(index, key)| (*key, index)));
             }
             self.index.get(&key).copied()
         };
@@ -153,6 +157,7 @@ impl Breakdown {
             }
             None => {
                 self.shares.push(Share { culprit, ns, times: 1 });
+                self.keys.push(key);
                 let index = self.shares.len() - 1;
                 if !self.index.is_empty() {
                     self.index.insert(key, index);

@@ -210,10 +210,10 @@ impl History {
     }
 
     /// Calls `each` with what had the CPU between `from_ns` and `to_ns`, piece by piece, in order and without gaps.
-    pub fn over(&self, from_ns: u64, to_ns: u64, mut each: impl FnMut(u64, u64, CpuOccupant)) {
+    pub fn over(&self, from_ns: u64, to_ns: u64, mut each: impl FnMut(u64, u64, &CpuOccupant)) {
         let until_ns = self.until_ns.unwrap_or(u64::MAX);
         let begin_ns = self.segments.front().map_or(until_ns, |first| first.from_ns);
-        let mut piece = |from: u64, to: u64, occupant: CpuOccupant| {
+        let mut piece = |from: u64, to: u64, occupant: &CpuOccupant| {
             let (from, to) = (from.max(from_ns), to.min(to_ns));
             if from < to {
                 each(from, to, occupant);
@@ -222,15 +222,37 @@ impl History {
         piece(
             0,
             begin_ns,
-            CpuOccupant::Unknown(if self.is_cut { UnknownReason::HistoryLimit } else { UnknownReason::BeforeStart }),
+            &CpuOccupant::Unknown(if self.is_cut { UnknownReason::HistoryLimit } else { UnknownReason::BeforeStart }),
         );
-        let first = self.segments.partition_point(|segment| segment.to_ns <= from_ns);
+        let first = self.first_after(from_ns);
         for segment in self.segments.range(first..).take_while(|segment| segment.from_ns < to_ns) {
-            piece(segment.from_ns, segment.to_ns, segment.occupant);
+            piece(segment.from_ns, segment.to_ns, &segment.occupant);
         }
         if self.until_ns.is_some() {
-            piece(until_ns, u64::MAX, self.current.unwrap_or(CpuOccupant::NextSwitch));
+            piece(until_ns, u64::MAX, &self.current.unwrap_or(CpuOccupant::NextSwitch));
         }
+    }
+
+    /// The index of the first segment that ends after `at_ns`. Most waits are short: searches from the end, in steps that
+    /// double.
+    fn first_after(&self, at_ns: u64) -> usize {
+        let (mut low, mut high, mut step) = (self.segments.len(), self.segments.len(), 1);
+        while low > 0 {
+            low = high.saturating_sub(step);
+            if self.segments[low].to_ns <= at_ns {
+                break;
+            }
+            (high, step) = (low, 2 * step);
+        }
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.segments[middle].to_ns <= at_ns {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
     }
 }
 
@@ -253,6 +275,19 @@ mod tests {
     };
 
     #[test]
+    fn a_search_from_the_end_finds_the_segment_of_any_instant() {
+        let occupant = CpuOccupant::NextSwitch;
+        for segments in 0..40 {
+            let of = |at: u64| Segment { from_ns: 10 * at, to_ns: 10 * at + 10, occupant };
+            let history = History { segments: (0..segments).map(of).collect(), ..History::default() };
+            for at_ns in 0..10 * segments + 20 {
+                let expected = history.segments.partition_point(|segment| segment.to_ns <= at_ns);
+                assert_eq!(history.first_after(at_ns), expected, "{at_ns} of {segments}");
+            }
+        }
+    }
+
+    #[test]
     fn a_slice_belongs_to_its_task_as_it_was_switched_in() {
         let old = TaskInfo { cgroup_id: Some(1), ..task(1, "old") };
         let new = TaskInfo { cgroup_id: Some(2), ..task(1, "new") };
@@ -270,7 +305,7 @@ mod tests {
         }
         let mut found = Vec::new();
         history.over(100, 900, |from_ns, to_ns, occupant| {
-            if let CpuOccupant::Task(RunningTask { tid: 1, cgroup_id, comm, .. }, _) = occupant {
+            if let CpuOccupant::Task(RunningTask { tid: 1, cgroup_id, comm, .. }, _) = *occupant {
                 found.push((to_ns - from_ns, cgroup_id, comm));
             }
         });

@@ -45,7 +45,7 @@ impl Exemplar {
     pub fn bytes(&self) -> usize {
         let Breakdown { shares, spans, work_items, .. } = &self.breakdown;
         // A breakdown with many shares also has an index of them.
-        let share = size_of::<Share>() + size_of::<(CulpritKey, usize)>();
+        let share = size_of::<Share>() + size_of::<CulpritKey>() + size_of::<(CulpritKey, usize)>();
         size_of::<Self>() + shares.len() * share + size_of_val(&spans[..]) + size_of_val(&work_items[..])
     }
 }

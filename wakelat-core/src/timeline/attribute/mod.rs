@@ -191,9 +191,9 @@ fn on_runqueue(account: &mut Breakdown, history: Option<&History>, cpu: Option<u
 }
 
 /// The culprit of a time in which `occupant` had the CPU, for a waiting task of this priority and policy.
-fn culprit(waiter: (i32, u32), occupant: CpuOccupant) -> Culprit {
+fn culprit(waiter: (i32, u32), occupant: &CpuOccupant) -> Culprit {
     use super::event::InterruptSource;
-    let (component, actor) = match occupant {
+    let (component, actor) = match *occupant {
         CpuOccupant::Task(task, _) => (relative_priority(waiter, &task), Actor::Task(task)),
         CpuOccupant::Idle(state, _) => (Component::Idle, Actor::Idle(state)),
         CpuOccupant::Interrupt(source @ InterruptSource::Softirq(_)) => (Component::Softirq, Actor::Interrupt(source)),
