@@ -37,7 +37,7 @@ pub fn free_port() -> u16 {
 
 /// Which histograms Prometheus requests and stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Histograms {
+pub enum PrometheusHistograms {
     /// One series for each bucket.
     Classic,
     /// One series with all buckets.
@@ -52,7 +52,7 @@ pub struct Prometheus {
 
 impl Prometheus {
     /// Starts it with a database in `directory`, as the job `wakelat`. Returns when it answers queries.
-    pub fn start(directory: &Path, target: u16, histograms: Histograms) -> Result<Self, Skip> {
+    pub fn start(directory: &Path, target: u16, histograms: PrometheusHistograms) -> Result<Self, Skip> {
         fs::create_dir_all(directory).expect("a directory");
         let config = directory.join("prometheus.yml");
         let scrape = format!(
@@ -61,8 +61,8 @@ impl Prometheus {
         fs::write(&config, scrape).expect("a file");
         let port = free_port();
         let features = match histograms {
-            Histograms::Classic => "exemplar-storage",
-            Histograms::Native => "native-histograms,exemplar-storage",
+            PrometheusHistograms::Classic => "exemplar-storage",
+            PrometheusHistograms::Native => "native-histograms,exemplar-storage",
         };
         let child = Command::new("prometheus")
             .arg(format!("--config.file={}", config.display()))

@@ -15,7 +15,7 @@ use wakelat_tests::{
     cgroup::Hierarchy,
     kubelet::TestKubelet,
     machine, once,
-    prometheus::{Histograms, Prometheus, free_port, get, number_of},
+    prometheus::{Prometheus, PrometheusHistograms, free_port, get, number_of},
     quota::QuotaGroup,
     suite::{self, Skip, TestOutcome},
     wakelat::{Wakelat, command},
@@ -64,7 +64,7 @@ fn the_database_has_what_the_service_has_counted() -> TestOutcome {
     ["wl-ping", "wl-pong"].iter().for_each(|name| group.add_process(staged.tid(name)));
     let wakelat = Wakelat::measuring(command(&["serve", "--listen", &listen, "--max-overhead", "none"]));
     until("the service has metrics", || get(target, "/healthz", "*/*").is_some());
-    let prometheus = Prometheus::start(directory.path(), target, Histograms::Native)?;
+    let prometheus = Prometheus::start(directory.path(), target, PrometheusHistograms::Native)?;
     staged.perform();
     let text = || get(target, "/metrics", "text/plain").expect("metrics");
     let value = |text: &str, name: &str| -> f64 {
@@ -213,10 +213,10 @@ fn every_query_of_dashboard_and_page_has_data() -> TestOutcome {
     let all: Vec<String> = queries().into_iter().chain(recipes).map(|query| query.replace(" > 0)", ")")).collect();
     let all: Vec<&str> = all.iter().map(|query| query.trim_end_matches(" > 0")).collect();
     assert!(all.len() > 25, "{all:#?}");
-    for histograms in [Histograms::Classic, Histograms::Native] {
+    for histograms in [PrometheusHistograms::Classic, PrometheusHistograms::Native] {
         let prometheus = Prometheus::start(&directory.path().join(format!("{histograms:?}")), port, histograms)?;
         let mut left: Vec<&str> = all.clone();
-        if histograms == Histograms::Native {
+        if histograms == PrometheusHistograms::Native {
             // The page has what replaces the series of classic histograms; the heatmap needs them.
             left.retain(|query| !query.contains("wakelat_wait_seconds_") || query.contains(" or "));
         }

@@ -23,7 +23,7 @@ use wakelat_tests::{
     clock::{block_until, now_ns},
     http::MetricSamples,
     machine, once,
-    prometheus::{Histograms, Prometheus, free_port, get, number_of},
+    prometheus::{Prometheus, PrometheusHistograms, free_port, get, number_of},
     suite::{self, Skip, TestOutcome},
     wakelat::{Wakelat, command},
     why::{list, number},
@@ -145,11 +145,11 @@ fn by_cgroup(database: &Prometheus, query: &str, at: &str) -> BTreeMap<String, f
 }
 
 /// Asserts that an estimate of a quantile is as exact as documented, given the upper bound of the kernel's bucket: s.
-fn assert_estimates(histograms: Histograms, estimate: f64, bound: f64, what: &str) {
+fn assert_estimates(histograms: PrometheusHistograms, estimate: f64, bound: f64, what: &str) {
     /// The exponents of the histogram's bounds, which are 1 ns below powers of two (docs/serve.md).
     const EXPONENTS: [i32; 13] = [10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34];
     match histograms {
-        Histograms::Native => {
+        PrometheusHistograms::Native => {
             /// The widest bucket of the kernel, and the documented error of an estimate beyond it.
             const BUCKET: f64 = 1.25;
             const LARGEST_FACTOR: f64 = 1.22;
@@ -158,7 +158,7 @@ fn assert_estimates(histograms: Histograms, estimate: f64, bound: f64, what: &st
                 "{what}: {estimate}, {bound}"
             );
         }
-        Histograms::Classic => {
+        PrometheusHistograms::Classic => {
             let bucket = |seconds: f64| {
                 let below = EXPONENTS.iter().filter(|exponent| seconds * 1e9 > 2f64.powi(**exponent) - 0.5);
                 // Prometheus reports the last bound in place of a longer wait.
@@ -170,11 +170,13 @@ fn assert_estimates(histograms: Histograms, estimate: f64, bound: f64, what: &st
 }
 
 /// Asserts that the database has the counts, sums, causes and quantiles of a report. Returns the number of its waits.
-fn assert_has_report(database: &Prometheus, histograms: Histograms, port: u16) -> u64 {
+fn assert_has_report(database: &Prometheus, histograms: PrometheusHistograms, port: u16) -> u64 {
     let SameReading { report, at } = same_reading(database, port);
     let [count, sum, buckets] = match histograms {
-        Histograms::Native => ["histogram_count(wakelat_wait_seconds)", "histogram_sum(wakelat_wait_seconds)", ""],
-        Histograms::Classic => ["wakelat_wait_seconds_count", "wakelat_wait_seconds_sum", "_bucket"],
+        PrometheusHistograms::Native => {
+            ["histogram_count(wakelat_wait_seconds)", "histogram_sum(wakelat_wait_seconds)", ""]
+        }
+        PrometheusHistograms::Classic => ["wakelat_wait_seconds_count", "wakelat_wait_seconds_sum", "_bucket"],
     };
     let [counts, sums] = [count, sum].map(|query| by_cgroup(database, query, &at));
     let causes = by_cgroup(database, "sum by (cgroup) (wakelat_wait_cause_seconds_total)", &at);
@@ -229,7 +231,7 @@ fn databases_have_what_a_service_reports_that_is_disturbed_under_load() -> TestO
     let directory = tempfile::tempdir().expect("a temporary directory");
     let port = free_port();
     let mut wakelat = start(directory.path(), port);
-    let databases = [Histograms::Native, Histograms::Classic];
+    let databases = [PrometheusHistograms::Native, PrometheusHistograms::Classic];
     let databases = databases.map(|histograms| {
         let own = directory.path().join(format!("{histograms:?}"));
         Prometheus::start(&own, port, histograms).map(|database| (histograms, database))

@@ -9,9 +9,9 @@ pub(super) fn append_number(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// Appends the difference from `before` to `now`, whose sign is the lowest bit.
-pub(super) fn append_difference(now: u64, before: u64, out: &mut Vec<u8>) {
-    let difference = now.wrapping_sub(before) as i64;
+/// Appends the difference from `before` to `after`, whose sign is the lowest bit.
+pub(super) fn append_difference(after: u64, before: u64, out: &mut Vec<u8>) {
+    let difference = after.wrapping_sub(before) as i64;
     append_number((difference << 1 ^ difference >> 63) as u64, out);
 }
 

@@ -2,12 +2,12 @@
 
 use wakelat_common::Class;
 
+use super::super::byte_cursor::ByteCursor;
 use super::{
     CpuContext, DELIVERED, EventContext, INTERRUPT, NEXT_IS_NEW, NEXT_SEQ, NEXT_WANTED, PREV_IS_CURRENT, PREV_IS_NEW,
     PREV_WANTED, SAME_CPU, STATES, SWITCH, WAITED, WAKER_IS_PREV, WITH_RARE, course, rare, usual_waker_cpu,
 };
 use crate::{
-    recording::byte_cursor::ByteCursor,
     timeline::event::{DetailedWait, Event, EventKind, InterruptEvent, InterruptSource, SwitchEvent, TaskInfo, Unseen},
     wait::{Comm, Wait},
 };

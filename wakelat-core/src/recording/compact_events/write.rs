@@ -1,11 +1,11 @@
 //! Writes events.
 
+use super::super::byte_cursor::{append_difference, append_number};
 use super::{
     DELIVERED, EventContext, INTERRUPT, NEXT_IS_NEW, NEXT_SEQ, NEXT_WANTED, PREV_IS_CURRENT, PREV_IS_NEW, PREV_WANTED,
     SAME_CPU, STATES, SWITCH, WAITED, WAKER_IS_PREV, WITH_RARE, course, rare, usual_waker_cpu,
 };
 use crate::{
-    recording::byte_cursor::{append_difference, append_number},
     timeline::event::{DetailedWait, Event, EventKind, InterruptEvent, InterruptSource, SwitchEvent, TaskInfo, Unseen},
     wait::{Comm, Wait},
 };

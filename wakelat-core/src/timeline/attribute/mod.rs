@@ -216,6 +216,8 @@ fn unknown(why: UnknownReason) -> Culprit {
 }
 
 #[cfg(test)]
+mod history_limit_tests;
+#[cfg(test)]
 mod queue_clock_tests;
 #[cfg(test)]
 mod schedules;
