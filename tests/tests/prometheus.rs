@@ -222,11 +222,12 @@ fn every_query_of_dashboard_and_page_has_data() -> TestOutcome {
         }
         assert!(left.len() > 20, "{left:#?}");
         let count = left.len();
-        let mut waited = 0;
         until("each query has data", || {
+            let before = left.len();
             left.retain(|query| prometheus.series(query).is_none_or(|series| series.is_empty()));
-            waited += 1;
-            assert!(waited < 2_000, "{histograms:?}: no data for {left:#?}");
+            if left.len() < before {
+                println!("  {histograms:?}: no data yet for {left:#?}");
+            }
             left.is_empty()
         });
         println!("\n  {histograms:?}: {count} queries have data");
