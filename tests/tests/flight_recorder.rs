@@ -85,7 +85,7 @@ fn each_long_wait_among_many_events_has_its_file_with_its_cause() -> TestOutcome
     let arguments = ["--last", "2s", "--threshold", "90ms", "--comm", "wl-sleeper", "--file-interval", "0"];
     let mut recorder = recorder(directory.path(), &[&arguments[..], &["--rt-priority", "1"]].concat());
     messaging.begin();
-    // Above the messages: the hog alone keeps it waiting.
+    // Above the messages: only the hog keeps it waiting.
     let (cpu, sleeper) = (machine::one_cpu(), Policy::Fifo(5));
     for number in 1..=3 {
         Workload::BehindHog(BehindHog { rounds: 1, spin_ns: PLANTED_NS, cpu, sleeper }).stage().perform();

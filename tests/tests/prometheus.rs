@@ -182,7 +182,7 @@ fn recipes() -> Vec<String> {
     section.split("```").skip(1).step_by(2).map(|query| query.trim().to_owned()).collect()
 }
 
-/// Load in two cgroups: the tasks of the first one, a container, have used up their quota or wait for those of the other.
+/// Load in two cgroups: the tasks of the first one, a container, have used up their quota or wait for the tasks of the other.
 fn every_query_of_dashboard_and_page_has_data() -> TestOutcome {
     let hierarchy = Hierarchy::find()?;
     if machine::is_emulated() {

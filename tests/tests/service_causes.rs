@@ -129,7 +129,7 @@ fn quota_neighbour_and_own_threads_are_named_with_their_time(attach: AttachCase)
     until("the group has been out of quota often enough", || quota.throttled().0 >= 30);
     quota.remove_quota();
     let (_, throttled_ns) = quota.throttled();
-    // Now each of its waits ends, once its task runs again; those of the third group, when its tasks are killed.
+    // Now each of its waits ends, once its task runs again; the waits of the third group end when its tasks are killed.
     let all = procfs::pids_named("wl-hog").into_iter();
     let limited_procs = fs::read_to_string(limited.path().join("cgroup.procs")).expect("a group");
     let limited_hogs = all.filter(|pid| limited_procs.lines().any(|line| line == pid.to_string()));

@@ -15,7 +15,7 @@ pub(super) fn append_difference(after: u64, before: u64, out: &mut Vec<u8>) {
     append_number((difference << 1 ^ difference >> 63) as u64, out);
 }
 
-/// Bytes, of which each method takes the first ones. A method returns `None` if they do not have what it reads.
+/// A cursor over bytes: each method takes the first ones. It returns `None` if they do not have what it reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ByteCursor<'a>(pub &'a [u8]);
 

@@ -51,7 +51,7 @@ impl Encoder {
         self.blocks = self.blocks.wrapping_add(1);
     }
 
-    /// Appends `frame` to those of the current block.
+    /// Appends `frame` to the frames of the current block.
     #[inline]
     fn append(&mut self, frame: &Frame<'_>) -> io::Result<()> {
         if let Frame::Event(event) = frame

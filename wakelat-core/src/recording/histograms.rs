@@ -114,8 +114,8 @@ impl GroupHistogram {
         (10 + 2 * self.buckets.len()) * NUMBER
     }
 
-    /// The smallest sum of waits of these buckets, of which one is the shortest and one the longest, and how much larger it can
-    /// be: ns. Only for more than two waits.
+    /// The smallest sum that the waits in these buckets can have, given the shortest and the longest wait, and how much larger
+    /// it can be: ns. Only for more than two waits.
     fn sum_range_ns(&self) -> Option<(u128, u128)> {
         let ((first, _), (last, _)) = (*self.buckets.first()?, *self.buckets.last()?);
         let (mut low, mut range) = (0u128, 0u128);

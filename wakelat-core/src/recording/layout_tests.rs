@@ -274,7 +274,13 @@ fn every_frame() -> Vec<Frame<'static>> {
     frames.push(Frame::Wait(Cow::Owned(wait(Class::New))));
     frames.push(Frame::Group { number: 300, key: RecordedKey::Values(values) });
     frames.push(Frame::Group { number: 1, key: RecordedKey::Others(Class::New) });
-    frames.push(Frame::Histograms(IntervalHistograms::new(vec![
+    frames.push(Frame::Histograms(IntervalHistograms::new(two_histograms())));
+    frames
+}
+
+/// A group with a single wait, and one with three, whose longest wait has a known task.
+pub(super) fn two_histograms() -> Vec<GroupHistogram> {
+    vec![
         GroupHistogram { group: 1, buckets: vec![(40, 1)], sum_ns: 40, min_ns: 40, max_ns: 40, longest: None },
         GroupHistogram {
             group: 300,
@@ -284,8 +290,7 @@ fn every_frame() -> Vec<Frame<'static>> {
             max_ns: 512,
             longest: Some(Longest { at_ns: 1_000, tid: 300, cpu: 3 }),
         },
-    ])));
-    frames
+    ]
 }
 
 /// The name of a frame in the snapshot. A new kind needs a name here and an example in [`every_frame`].

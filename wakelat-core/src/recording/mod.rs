@@ -74,8 +74,8 @@ pub use write_histograms::HistogramRecorder;
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"wakelat\n";
 
-/// The version of the encoding: a file of another version is rejected, not guessed at, except for those from
-/// [`EVENTS_FORMAT`] on.
+/// The version of the encoding: a file of another version is rejected, not guessed at, except for
+/// versions from [`EVENTS_FORMAT`] on.
 pub const FORMAT: u32 = 8;
 
 /// The first version with events in few bytes and histograms as bits: before it, all of a frame is in postcard's encoding.

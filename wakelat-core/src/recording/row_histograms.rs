@@ -92,25 +92,12 @@ fn lower_sum_ns(histogram: &GroupHistogram) -> u128 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    use super::{super::layout_tests::two_histograms, *};
 
     #[test]
     fn the_histograms_of_an_earlier_format_are_read() {
         let numbers = vec![1_000, 12, 1, 80, 0, 21, 298, 11, 2, 310, 1, 0, 0, 0, 300, 3];
-        assert_eq!(
-            unpack(numbers),
-            Some(vec![
-                GroupHistogram { group: 1, buckets: vec![(40, 1)], sum_ns: 40, min_ns: 40, max_ns: 40, longest: None },
-                GroupHistogram {
-                    group: 300,
-                    buckets: vec![(5, 2), (160, 1)],
-                    sum_ns: 523,
-                    min_ns: 5,
-                    max_ns: 512,
-                    longest: Some(Longest { at_ns: 1_000, tid: 300, cpu: 3 }),
-                },
-            ])
-        );
+        assert_eq!(unpack(numbers), Some(two_histograms()));
     }
 
     proptest! {

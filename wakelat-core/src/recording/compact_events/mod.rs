@@ -1,8 +1,8 @@
 //! Switches and interrupts in few bytes: as what differs from the events before them in the block.
 //!
 //! An event begins with a byte from [`INTERRUPT`] on, which no frame in postcard's encoding begins with. Both begin with
-//! flags, of which [`SAME_CPU`] and [`NEXT_SEQ`] say which of CPU and number are left out, and with the time since the
-//! event before ([`append_difference`](super::byte_cursor::append_difference)). Then a switch has:
+//! flags, then CPU and number unless [`SAME_CPU`] and [`NEXT_SEQ`] omit them, and the time since the event before
+//! ([`append_difference`](super::byte_cursor::append_difference)). Then a switch has:
 //!
 //! - its outgoing task, unless it is the one that the CPU last switched to, and its incoming task: a place in a table of
 //!   tasks, and all of the task if it is not in that place already;
@@ -84,7 +84,7 @@ pub(super) struct EventContext {
     throttled_ns: Option<u64>,
     /// The last event of each CPU, by some bits of its number.
     cpus: Vec<CpuContext>,
-    /// Tasks, by some bits of their TID; idle by those of its CPU.
+    /// Tasks, by some bits of their TID; the idle task by some bits of its CPU.
     tasks: Vec<Option<TaskInfo>>,
 }
 

@@ -75,7 +75,7 @@ impl Timeline {
     }
 
     /// Drops an eighth of the segments if there are too many: the oldest ones, so that the CPUs of a recording that has ended
-    /// leave their room to those of the next one.
+    /// leave their room to the CPUs of the next one.
     fn make_room(&mut self) {
         if self.segments <= SEGMENTS.max(SEGMENTS_PER_CPU * self.cpus.len()) {
             return;
