@@ -3,12 +3,11 @@
 mod file;
 mod types;
 
-use std::{collections::HashSet, path::Path};
+use std::path::Path;
 
 use aya_obj::btf::{Btf, BtfKind};
 
-use self::types::BtfTypes;
-pub use file::read;
+pub use self::{file::read, types::BtfTypes};
 
 /// The tracepoints to which wakelat's programs attach.
 pub const TRACEPOINTS: [&str; 4] = ["sched_waking", "sched_wakeup", "sched_wakeup_new", "sched_switch"];
@@ -61,8 +60,7 @@ impl KernelBtf {
     }
 
     fn of(types: &BtfTypes) -> Self {
-        let names: HashSet<&[u8]> = types.names().filter(|name| name.starts_with(b"b")).collect();
-        let ring_buffer = if !names.contains(&b"bpf_ringbuf"[..]) {
+        let ring_buffer = if !types.has_name("bpf_ringbuf") {
             // Check the type, not the version: distributions backport the ring buffer to older kernels.
             RingBufferSupport::Missing
         } else if types.structure_of_member("bpf_ringbuf", "spinlock").is_some_and(|lock| sleeps(types, lock)) {
@@ -74,7 +72,7 @@ impl KernelBtf {
             // The kernel declares one typedef per tracepoint for typed programs (include/trace/bpf_probe.h).
             missing_tracepoints: TRACEPOINTS
                 .into_iter()
-                .filter(|name| !names.contains(format!("btf_trace_{name}").as_bytes()))
+                .filter(|name| !types.has_name(&format!("btf_trace_{name}")))
                 .collect(),
             ring_buffer,
         }
@@ -97,16 +95,14 @@ fn sleeps(types: &BtfTypes, lock: u32) -> bool {
 /// `sched_switch` has `preempt` set although the task is off the run queue. Linux 5.15 brought the mainline
 /// form of these locks, with `struct rt_mutex_base` and with `SM_RTLOCK_WAIT` (kernel/sched/core.c), which
 /// leaves `preempt` clear.
-pub fn reports_blocked_as_preempted(btf: &[u8]) -> bool {
-    let inner_of_spinlock = |types: &BtfTypes| {
-        Some(types.structures_within(types.structure_of_typedef("spinlock_t")?).any(|it| it == INNER_LOCKS[0]))
-    };
-    BtfTypes::find(btf).as_ref().and_then(inner_of_spinlock).unwrap_or(false)
+pub fn reports_blocked_as_preempted(types: &BtfTypes) -> bool {
+    let spinlock = types.structure_of_typedef("spinlock_t");
+    spinlock.is_some_and(|lock| types.structures_within(lock).any(|inner| inner == INNER_LOCKS[0]))
 }
 
 /// The first field that `--from queued` needs and the kernel lacks, as `structure.member`. `CONFIG_SCHED_INFO` adds
 /// `sched_info`, `CONFIG_FAIR_GROUP_SCHED` the pointers from a task to its run queue.
-pub fn missing_for_queue_clock(btf: &[u8]) -> Option<&'static str> {
+pub fn missing_for_queue_clock(types: &BtfTypes) -> Option<&'static str> {
     const NEEDED: [(&str, &str, &str); 7] = [
         ("task_struct", "sched_info", "task_struct.sched_info"),
         ("sched_info", "last_queued", "sched_info.last_queued"),
@@ -116,7 +112,6 @@ pub fn missing_for_queue_clock(btf: &[u8]) -> Option<&'static str> {
         ("cfs_rq", "rq", "cfs_rq.rq"),
         ("rq", "clock", "rq.clock"),
     ];
-    let types = BtfTypes::find(btf)?;
     NEEDED.iter().find(|(of, member, _)| !types.has_member(of, member)).map(|(_, _, name)| *name)
 }
 
@@ -135,11 +130,8 @@ pub struct CauseClocks {
 
 impl CauseClocks {
     /// What the kernel with this BTF counts.
-    pub fn of(btf: &[u8]) -> Self {
-        let types = BtfTypes::find(btf);
-        let has = |of: &str, members: &[&str]| {
-            types.as_ref().is_some_and(|types| members.iter().any(|it| types.has_member(of, it)))
-        };
+    pub fn of(types: &BtfTypes) -> Self {
+        let has = |of: &str, members: &[&str]| members.iter().any(|it| types.has_member(of, it));
         Self {
             interrupts: has("rq", &["prev_irq_time"]),
             stolen: has("rq", &["prev_steal_time_rq", "prev_steal_time"]),
@@ -171,6 +163,12 @@ mod tests {
             // The first name is empty.
             if self.strings.is_empty() {
                 self.strings.push(0);
+            }
+            // A name is there once.
+            if let Some(before) =
+                self.strings.windows(name.len() + 2).position(|known| known == [b"\0", name.as_bytes(), b"\0"].concat())
+            {
+                return before as u32 + 1;
             }
             let at = self.strings.len() as u32;
             self.strings.extend_from_slice(name.as_bytes());
@@ -246,10 +244,10 @@ mod tests {
 
     #[test]
     fn only_the_locks_before_5_15_report_a_blocked_task_as_preempted() {
-        assert!(reports_blocked_as_preempted(&kernel("rt_mutex", "spinlock_t")));
-        assert!(!reports_blocked_as_preempted(&kernel("rt_mutex_base", "raw_spinlock_t")));
-        assert!(!reports_blocked_as_preempted(&kernel("raw_spinlock", "spinlock_t")));
-        assert!(!reports_blocked_as_preempted(b"no BTF"));
+        let reports = |inner, lock| reports_blocked_as_preempted(&BtfTypes::find(&kernel(inner, lock)).unwrap());
+        assert!(reports("rt_mutex", "spinlock_t"));
+        assert!(!reports("rt_mutex_base", "raw_spinlock_t"));
+        assert!(!reports("raw_spinlock", "spinlock_t"));
     }
 
     #[test]

@@ -60,6 +60,9 @@ fn bytes(mut file: File) -> Result<Vec<u8>> {
     (&file).take(4).read_to_end(&mut magic)?;
     if magic.starts_with(&BTF) {
         let mut bytes = magic;
+        // Of a sysfs file, too, this is the size of its contents. It is only a hint.
+        let expected = file.metadata().map_or(0, |of| of.len().min(MAX_BYTES));
+        bytes.try_reserve_exact(expected as usize)?;
         (&file).take(MAX_BYTES).read_to_end(&mut bytes)?;
         ensure!(bytes.len() as u64 <= MAX_BYTES, "too large to be a kernel's BTF; expected at most 256 MiB");
         return Ok(bytes);

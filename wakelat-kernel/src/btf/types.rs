@@ -1,9 +1,12 @@
 //! Looks up the few types that wakelat needs in a BTF. Walks over the raw records, which takes a
 //! millisecond; parsing them for the loader takes a third of wakelat's startup time.
 //!
-//! The format is that of `struct btf_header` and `struct btf_type` (include/uapi/linux/btf.h).
+//! The format is that of `struct btf_header` and `struct btf_type` (include/uapi/linux/btf.h). A name is in the string
+//! table once (`btf__dedup()`, tools/lib/bpf/btf.c), so it is searched for there, and records are compared by the
+//! position of their names.
 
 use bytes::Buf as _;
+use memchr::memmem;
 
 /// The kinds of types (`BTF_KIND_*`) that are followed here.
 mod kind {
@@ -72,40 +75,48 @@ impl<'btf> BtfTypes<'btf> {
         Some(types)
     }
 
-    /// All names in the string table.
-    pub fn names(&self) -> impl Iterator<Item = &'btf [u8]> {
-        self.strings.split(|byte| *byte == 0)
+    /// Whether any type or member is called `name`.
+    pub fn has_name(&self, name: &str) -> bool {
+        self.position(name).is_some()
     }
 
     /// The ID of the structure to which the typedef `name` refers.
     pub fn structure_of_typedef(&self, name: &str) -> Option<u32> {
-        let ids = 1..=u32::try_from(self.starts.len()).ok()?;
-        ids.into_iter().find_map(|id| {
-            let found = self.get(id)?;
-            (found.kind == kind::TYPEDEF && self.text(found.name)? == name.as_bytes()).then(|| self.structure(id))?
-        })
+        self.called(name, kind::TYPEDEF).find_map(|(id, _)| self.structure(id))
     }
 
     /// The ID of the structure that is the type of member `member` of structure `name`.
     pub fn structure_of_member(&self, name: &str, member: &str) -> Option<u32> {
-        let ids = 1..=u32::try_from(self.starts.len()).ok()?;
-        ids.into_iter().find_map(|id| {
-            let found = self.get(id)?;
-            if found.kind != kind::STRUCT || self.text(found.name)? != name.as_bytes() {
-                return None;
-            }
-            self.members(found).find(|(text, _)| *text == member.as_bytes()).and_then(|(_, of)| self.structure(of))
-        })
+        self.types_of_member(name, member).find_map(|of| self.structure(of))
     }
 
     /// Whether structure `name` has a member `member`.
     pub fn has_member(&self, name: &str, member: &str) -> bool {
-        let ids = 1..=u32::try_from(self.starts.len()).unwrap_or(u32::MAX);
-        ids.into_iter().filter_map(|id| self.get(id)).any(|found| {
-            found.kind == kind::STRUCT
-                && self.text(found.name) == Some(name.as_bytes())
-                && self.members(found).any(|(text, _)| text == member.as_bytes())
-        })
+        self.types_of_member(name, member).next().is_some()
+    }
+
+    /// The types of member `member` in the structures called `name`.
+    fn types_of_member(&self, name: &str, member: &str) -> impl Iterator<Item = u32> {
+        let member = self.position(member);
+        self.called(name, kind::STRUCT)
+            .filter_map(move |(_, found)| self.members(found).find(|(name, _)| Some(*name) == member))
+            .map(|(_, of)| of)
+    }
+
+    /// The records of this kind that are called `name`, with their IDs.
+    fn called(&self, name: &str, kind: u32) -> impl Iterator<Item = (u32, BtfType<'btf>)> {
+        let name = self.position(name);
+        // Without such a name, no record is looked at.
+        let ids = 1..=name.map_or(0, |_| self.starts.len() as u32);
+        ids.filter_map(|id| Some((id, self.get(id)?)))
+            .filter(move |(_, found)| Some(found.name) == name && found.kind == kind)
+    }
+
+    /// The position of `name` in the string table.
+    fn position(&self, name: &str) -> Option<u32> {
+        // The table begins with the empty name, so every name follows the end of another one.
+        let at = memmem::find(self.strings, &[b"\0", name.as_bytes(), b"\0"].concat())?;
+        u32::try_from(at + 1).ok()
     }
 
     /// The names of the structures that are direct members of a structure.
@@ -134,12 +145,10 @@ impl<'btf> BtfTypes<'btf> {
         None
     }
 
-    /// The members of a structure: name and type ID.
-    fn members(&self, structure: BtfType<'btf>) -> impl Iterator<Item = (&'btf [u8], u32)> {
-        structure.rest.chunks_exact(MEMBER).take(structure.members).filter_map(|mut member| {
-            let (name, of) = (member.get_u32_ne(), member.get_u32_ne());
-            Some((self.text(name)?, of))
-        })
+    /// The members of a structure: the position of the name, and the type ID.
+    fn members(&self, structure: BtfType<'btf>) -> impl Iterator<Item = (u32, u32)> + use<'btf> {
+        let members = structure.rest.chunks_exact(MEMBER).take(structure.members);
+        members.map(|mut member| (member.get_u32_ne(), member.get_u32_ne()))
     }
 
     fn text(&self, at: u32) -> Option<&'btf [u8]> {

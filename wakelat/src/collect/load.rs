@@ -40,7 +40,11 @@ use super::{
 };
 use crate::config::Attach;
 use wakelat_core::why::counted::CauseGroups;
-use wakelat_kernel::{btf, cpus, release::Release};
+use wakelat_kernel::{
+    btf::{self, BtfTypes},
+    cpus,
+    release::Release,
+};
 
 /// The BPF programs, compiled by the build script.
 pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wakelat.bpf.o"));
@@ -57,9 +61,11 @@ impl Collector {
     }
 
     fn load_by_best_method(settings: &Settings) -> Result<Self> {
-        let types = settings.btf.as_deref().map(read_types).transpose()?;
-        let blocked_as_preempted = types.as_deref().is_some_and(btf::reports_blocked_as_preempted);
-        if let Some(types) = types.as_deref().filter(|_| settings.queue_clock)
+        let bytes = settings.btf.as_deref().map(read_types).transpose()?;
+        // If these cannot be found, the parser below says why.
+        let types = bytes.as_deref().and_then(BtfTypes::find);
+        let blocked_as_preempted = types.as_ref().is_some_and(btf::reports_blocked_as_preempted);
+        if let Some(types) = types.as_ref().filter(|_| settings.queue_clock)
             && let Some(missing) = btf::missing_for_queue_clock(types)
         {
             let (what, instead) = match settings.causes {
@@ -68,8 +74,8 @@ impl Collector {
             };
             bail!("{what} cannot be used: this kernel has no `{missing}`; use {instead}");
         }
-        let cause_clocks = types.as_deref().map(btf::CauseClocks::of).unwrap_or_default();
-        let btf = types.map(parse_types).transpose()?;
+        let cause_clocks = types.as_ref().map(btf::CauseClocks::of).unwrap_or_default();
+        let btf = bytes.as_deref().map(parse_types).transpose()?;
         let methods: &[AttachMethod] = match (settings.attach, &btf) {
             (Attach::Auto, Some(_)) => &[AttachMethod::Typed, AttachMethod::Raw],
             (Attach::Auto, None) | (Attach::Classic, _) => &[AttachMethod::Classic],
@@ -263,8 +269,8 @@ pub(super) fn read_types(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// Parses the kernel's BTF.
-pub(super) fn parse_types(bytes: Vec<u8>) -> Result<Btf> {
-    Btf::parse(&bytes, Default::default()).context("cannot parse the kernel's BTF")
+pub(super) fn parse_types(bytes: &[u8]) -> Result<Btf> {
+    Btf::parse(bytes, Default::default()).context("cannot parse the kernel's BTF")
 }
 
 fn fill_filter(ebpf: &mut Ebpf, settings: &Settings) -> Result<()> {

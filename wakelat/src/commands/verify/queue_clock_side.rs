@@ -24,7 +24,10 @@ use wakelat_core::{
     report::{LatencyFrom, SwitchInTerms},
     wait::Wait,
 };
-use wakelat_kernel::{btf, run_queue_schedstat::RunQueueSchedstat};
+use wakelat_kernel::{
+    btf::{self, BtfTypes},
+    run_queue_schedstat::RunQueueSchedstat,
+};
 
 /// The attached program, which aggregates in the kernel and needs no ring buffer, and the waits by the tracepoints
 /// that it is compared with.
@@ -62,7 +65,7 @@ impl QueueClockSide {
             Some(path) => path,
         };
         let types = std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-        if let Some(missing) = btf::missing_for_queue_clock(&types) {
+        if let Some(missing) = BtfTypes::find(&types).and_then(|types| btf::missing_for_queue_clock(&types)) {
             return Ok(Err(format!("this kernel has no `{missing}`, which the run queue's clock needs")));
         }
         let own = settings_of(config, environment, false);
