@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 
 use super::{boot_plan::BootPlan, qemu::TimeMode};
 
-/// What every kernel runs on two CPUs with every change: the verifier accepts every program, counts are
-/// exact across CPUs, and nothing freezes if both CPUs are busy.
-pub const EVERY_KERNEL: &[&str] =
-    &["verifier", "counts:across_cpus", "queue_clock:of_the_kernel", "queue_recording:recorded_thread", "busy"];
+/// The verifier accepts every program.
+pub const VERIFIER: &str = "verifier";
 
-/// What the oldest and the newest kernels run besides [`EVERY_KERNEL`] on two CPUs with every change: filters, groups,
+/// What every kernel runs on two CPUs with every change: counts are exact across CPUs, and nothing freezes if both CPUs
+/// are busy.
+pub const EVERY_KERNEL: &[&str] =
+    &["counts:across_cpus", "queue_clock:of_the_kernel", "queue_recording:recorded_thread", "busy"];
+
+/// What the oldest and the newest kernel run besides [`EVERY_KERNEL`] on two CPUs with every change: filters, groups,
 /// causes and the sandbox, which depend on a kernel only through what it offers.
 pub const SELECTED_KERNELS: &[&str] = &[
     "filters:_btf",
@@ -37,7 +40,10 @@ pub const OTHER_ARCHITECTURE: &[&str] = &[
 ];
 
 /// Suites that need hist triggers and a second CPU.
-pub const TRIGGERS: &[&str] = &["verify"];
+const TRIGGERS: &[&str] = &["verify"];
+
+/// What runs of [`TRIGGERS`] with every change: exact counts, a loaded machine, and errors that are planted.
+pub const SOME_TRIGGERS: &[&str] = &["verify:both_sides_btf", "verify:agrees_under_load", "verify:planted"];
 
 /// Suites that need the tracers and a second CPU.
 pub const TRACERS: &[&str] = &["timerlat", "timerlat_threads", "timerlat_noise"];
@@ -45,6 +51,10 @@ pub const TRACERS: &[&str] = &["timerlat", "timerlat_threads", "timerlat_noise"]
 /// What a kernel whose neighbours run all deterministic suites runs of them with every change.
 pub const NEIGHBOUR_DETERMINISTIC: &[&str] =
     &["context:kworker", "context:storm", "counts:_btf", "counts:_classic", "oracle", "stacks:of_its_waker", "why"];
+
+/// What a kernel with tracers whose neighbour runs all deterministic suites runs of them with every change.
+pub const DETERMINISTIC_TRACERS: &[&str] =
+    &["timerlat", "timerlat_threads", "timerlat_report", "timerlat_noise", "rtla"];
 
 /// Suites that are exact if time is exact.
 const DETERMINISTIC: &[&str] = &[
@@ -80,7 +90,7 @@ const LARGE: &[&str] = &["large", "queue_clock:of_the_kernel_btf"];
 /// that are not in the guest (`peers`).
 pub fn of(plan: BootPlan) -> Vec<&'static str> {
     match plan {
-        BootPlan::Once(TimeMode::Smp) => [EVERY_KERNEL, SELECTED_KERNELS, TRIGGERS, TRACERS].concat(),
+        BootPlan::Once(TimeMode::Smp) => [&[VERIFIER], EVERY_KERNEL, SELECTED_KERNELS, TRIGGERS, TRACERS].concat(),
         BootPlan::Once(TimeMode::Deterministic) => DETERMINISTIC.to_vec(),
         BootPlan::Once(TimeMode::Counted) => COUNTED.to_vec(),
         BootPlan::Once(TimeMode::Large) => LARGE.to_vec(),
@@ -135,8 +145,8 @@ mod tests {
 
     #[test]
     fn each_kernel_verifies_every_program_once_and_first() {
-        assert_eq!(of(BootPlan::Once(TimeMode::Smp))[0], "verifier");
-        assert!(!of(BootPlan::Once(TimeMode::Deterministic)).contains(&"verifier"));
+        assert_eq!(of(BootPlan::Once(TimeMode::Smp))[0], VERIFIER);
+        assert!(!of(BootPlan::Once(TimeMode::Deterministic)).contains(&VERIFIER));
     }
 
     #[test]
@@ -149,7 +159,10 @@ mod tests {
 
     #[test]
     fn the_init_takes_suites_separated_by_commas() {
-        assert_eq!(GuestTask::Suites(EVERY_KERNEL[..2].to_vec()).argument(), "tests=verifier,counts:across_cpus");
+        assert_eq!(
+            GuestTask::Suites(vec![VERIFIER, "counts:across_cpus"]).argument(),
+            "tests=verifier,counts:across_cpus"
+        );
         assert_eq!(GuestTask::AllSuites.argument(), "tests");
     }
 }
