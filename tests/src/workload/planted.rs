@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use nix::sys::resource::{UsageWho, getrusage};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -55,7 +56,7 @@ pub enum PlantedCause {
         spins_ns: [u64; 2],
     },
     /// `wl-first`, which wakes the victim, sends datagrams to many sockets: `send`, which is a softirq
-    /// except for its start and end.
+    /// except for its start and end, and unless the task is switched out meanwhile.
     Softirq {
         /// Number of receiving sockets.
         receivers: u64,
@@ -204,11 +205,13 @@ fn softirq(stage: &mut Stage, victim: &VictimTask, took: &CauseTimes, cpu: usize
                 let begin_ns = now_ns();
                 let (mut last_ns, mut softirq_ns) = (begin_ns, 0);
                 while last_ns < begin_ns + for_ns {
+                    let switches = own_switches();
                     let received = broadcast.send();
                     let ns = now_ns();
-                    // With PREEMPT_RT, a softirq that was preempted in another task is continued there, and what is sent
-                    // meanwhile only joins its queue.
-                    softirq_ns += if received { ns - last_ns } else { 0 };
+                    // With PREEMPT_RT, a softirq can be preempted. In this task, it then belongs to the task; in another
+                    // one it is continued there, and what is sent meanwhile only joins its queue.
+                    let is_softirq = received && own_switches() == switches;
+                    softirq_ns += if is_softirq { ns - last_ns } else { 0 };
                     last_ns = ns;
                 }
                 softirq_ns
@@ -216,6 +219,12 @@ fn softirq(stage: &mut Stage, victim: &VictimTask, took: &CauseTimes, cpu: usize
             yield_cpu();
         }
     });
+}
+
+/// How often the calling thread has left its CPU.
+fn own_switches() -> i64 {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD).expect("a thread may ask for its own usage");
+    usage.voluntary_context_switches() + usage.involuntary_context_switches()
 }
 
 fn interrupt(stage: &mut Stage, victim: &VictimTask, took: &CauseTimes, cpu: usize, count: u64) {
