@@ -57,6 +57,9 @@ impl Collector {
     }
 
     fn load_by_best_method(settings: &Settings) -> Result<Self> {
+        // A new loader parses the kernel's types itself. Dropped before these are parsed, its own need no memory beside them.
+        let mut loader = EbpfLoader::new();
+        loader.btf(None);
         let types = settings.btf.as_deref().map(read_types).transpose()?;
         let blocked_as_preempted = types.as_deref().is_some_and(btf::reports_blocked_as_preempted);
         if let Some(types) = types.as_deref().filter(|_| settings.queue_clock)
@@ -92,11 +95,12 @@ impl Collector {
                  BTF or give its BTF with `--btf FILE`, and leave out `--attach` or use `--attach btf`"
             ),
         };
-        let collector = Self::load_object(settings, methods, btf.as_ref(), blocked_as_preempted)?;
+        let collector = Self::load_object(loader, settings, methods, btf.as_ref(), blocked_as_preempted)?;
         Ok(Self { cause_clocks, ..collector })
     }
 
     fn load_object(
+        loader: EbpfLoader<'static>,
         settings: &Settings,
         methods: &[AttachMethod],
         btf: Option<&Btf>,
@@ -138,7 +142,8 @@ impl Collector {
         let direct = |is_used: bool, per_part| if is_used { direct_table::size(cpus, per_part) } else { 1 };
         let log_level = log_level(settings);
         let follows_descendants = settings.filter.parts & part::DESCENDANTS != 0;
-        let mut loader = EbpfLoader::new();
+        // It borrows what is declared above.
+        let mut loader: EbpfLoader<'_> = loader;
         loader
             .btf(btf)
             .override_global(aya_log::LEVEL, &log_level, true)
