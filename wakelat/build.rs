@@ -1,10 +1,14 @@
-//! Compiles wakelat-ebpf for BPF into `OUT_DIR/*.bpf.o`, for the binary to embed.
+//! Puts the BPF object into `OUT_DIR/*.bpf.o`, for the binary to embed: compiles wakelat-ebpf, or takes an object that was
+//! compiled elsewhere.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use bpf_toolchain::{CHOICE, OBJECT, PROGRAMS, Toolchain};
+use bpf_toolchain::{
+    CHOICE, OBJECT, PROGRAMS, Toolchain,
+    prebuilt::{self, ObjectOrigin, PREBUILT, SOURCES},
+};
 
 fn main() {
     if let Err(error) = build() {
@@ -17,10 +21,22 @@ fn main() {
 
 fn build() -> Result<(), Box<dyn Error>> {
     let workspace = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("..");
-    for input in ["wakelat-ebpf", "wakelat-common", "Cargo.lock", "Cargo.toml"] {
+    for input in SOURCES {
         println!("cargo::rerun-if-changed={}", workspace.join(input).display());
     }
-    println!("cargo::rerun-if-env-changed={CHOICE}");
+    for variable in [CHOICE, PREBUILT] {
+        println!("cargo::rerun-if-env-changed={variable}");
+    }
+    let out_dir = PathBuf::from(env::var("OUT_DIR")?);
+    let host_arch = env::var("CARGO_CFG_TARGET_ARCH")?;
+    if let Some(file) = env::var_os(PREBUILT) {
+        for input in [Path::new(&file), &prebuilt::checksum_file(Path::new(&file))] {
+            println!("cargo::rerun-if-changed={}", input.display());
+        }
+        let object = prebuilt::read(&file, &ObjectOrigin::of(&workspace, &host_arch)?)?;
+        fs::write(out_dir.join(OBJECT), object)?;
+        return Ok(());
+    }
 
     let target = bpf_toolchain::target(&env::var("CARGO_CFG_TARGET_ENDIAN")?);
     let toolchain = bpf_toolchain::find(target)?;
@@ -28,9 +44,7 @@ fn build() -> Result<(), Box<dyn Error>> {
         println!("cargo::rerun-if-changed={}", file.display());
     }
 
-    let out_dir = PathBuf::from(env::var("OUT_DIR")?);
     let target_root = target_root(&out_dir, &env::var("TARGET")?);
-    let host_arch = env::var("CARGO_CFG_TARGET_ARCH")?;
     let output = toolchain.build(target, &target_root, &host_arch).current_dir(&workspace).output()?;
     let messages = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {

@@ -1,9 +1,12 @@
 //! For which cgroups the tasks of other cgroups wait: series of a bounded number of pairs.
 
-use std::collections::BTreeMap;
+use std::{collections::hash_map::Entry, sync::Arc};
 
 use super::series::can_have_series;
-use crate::why::counted::summary::{CountedCause, PairCauses};
+use crate::{
+    hash::HashMap,
+    why::counted::summary::{CountedCause, PairCauses},
+};
 
 /// Waiting time from which a pair has a series: ns. Most pairs never reach it.
 const LEAST_NS: u128 = 100_000_000;
@@ -25,7 +28,7 @@ struct PairTime {
 /// The pairs of cgroups, by the one that waited and the one that ran.
 #[derive(Clone, Debug, Default)]
 pub struct NeighbourTable {
-    pairs: BTreeMap<(String, String), PairTime>,
+    pairs: HashMap<(Arc<str>, Arc<str>), PairTime>,
     with_series: usize,
     /// The number of the last series that began.
     last_number: u64,
@@ -52,11 +55,12 @@ impl NeighbourTable {
             if !is_neighbour || !named(waiting) || !can_have_series(running) {
                 continue;
             }
-            let key = (waiting.clone(), running.clone());
-            if self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&key) {
-                continue;
-            }
-            let pair = self.pairs.entry(key).or_default();
+            let (key, is_full) = ((Arc::clone(waiting), Arc::clone(running)), self.pairs.len() >= MAX_PAIRS);
+            let pair = match self.pairs.entry(key) {
+                Entry::Occupied(pair) => pair.into_mut(),
+                Entry::Vacant(_) if is_full => continue,
+                Entry::Vacant(place) => place.insert(PairTime::default()),
+            };
             pair.ns += time.ns;
             // A series never ends while its cgroup has series, so that its counter does not go back.
             if pair.number == 0 && pair.ns >= LEAST_NS && self.with_series < MAX_SERIES {
@@ -75,12 +79,12 @@ impl NeighbourTable {
 
     /// The pairs with series, by name.
     pub fn series(&self) -> impl Iterator<Item = NeighbourSeries<'_>> {
-        self.pairs.iter().filter(|(_, pair)| pair.number > 0).map(|((waiting, running), pair)| NeighbourSeries {
-            waiting,
-            running,
-            ns: pair.ns,
-            number: pair.number,
-        })
+        let series = self.pairs.iter().filter(|(_, pair)| pair.number > 0);
+        let mut series: Vec<NeighbourSeries> = series
+            .map(|((waiting, running), pair)| NeighbourSeries { waiting, running, ns: pair.ns, number: pair.number })
+            .collect();
+        series.sort_unstable_by_key(|series| (series.waiting, series.running));
+        series.into_iter()
     }
 }
 
@@ -93,7 +97,7 @@ mod tests {
 
     fn pair(waiting: &str, running: &str, ns: u128) -> PairCauses {
         let time = CauseTime { ns, waits: 1 };
-        PairCauses { waiting: waiting.to_owned(), running: running.to_owned(), cause: CountedCause::OtherGroups, time }
+        PairCauses { waiting: waiting.into(), running: running.into(), cause: CountedCause::OtherGroups, time }
     }
 
     fn shown(table: &NeighbourTable) -> Vec<(String, String, u128)> {

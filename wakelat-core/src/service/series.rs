@@ -1,21 +1,26 @@
 //! The totals of a bounded number of groups.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashSet, hash_map::Entry},
     hash::{BuildHasher as _, RandomState},
+    sync::Arc,
 };
 
-use crate::why::counted::{
-    CauseGroups, CauseTime, GroupTotal, LongestGroupWait,
-    summary::{CauseShares, CountedCause, CountedSummary, GroupCauses, PairCauses},
+use crate::{
+    hash::HashMap,
+    why::counted::{
+        CauseGroups, CauseTime, GroupTotal, LongestGroupWait,
+        summary::{CauseShares, CountedCause, CountedSummary, GroupCauses, PairCauses, sort_pairs},
+    },
 };
 
 /// How long a group without waits keeps its series after its cgroup was removed: seconds. Several scrapes of any usual
 /// interval see its last value.
 const KEPT_AFTER_LAST_WAIT_S: u64 = 300;
 
-/// Pairs of groups whose time is kept.
-const MAX_PAIRS: usize = 4_096;
+/// Pairs of groups whose time is kept: as many as a hash map with 4,096 places holds, because one more pair would double
+/// its memory. The totals of the last minute have 13 such maps.
+const MAX_PAIRS: usize = 4_096 / 8 * 7;
 
 /// Maximum number of merged groups that are counted: the hash of each name is kept.
 const MAX_MERGED_NAMES: usize = 65_536;
@@ -112,7 +117,7 @@ impl WaitSeries {
 #[derive(Clone, Debug)]
 pub struct SeriesTable {
     max_series: usize,
-    series: BTreeMap<String, WaitSeries>,
+    series: BTreeMap<Arc<str>, WaitSeries>,
     /// The number of the last series that began.
     last_number: u64,
     /// Groups beyond the limit, those without a name of their own, and those for which the kernel's table had no room.
@@ -121,7 +126,7 @@ pub struct SeriesTable {
     merged: HashSet<u64>,
     hasher: RandomState,
     all: WaitSeries,
-    pairs: BTreeMap<(String, String, CountedCause), CauseTime>,
+    pairs: HashMap<(Arc<str>, Arc<str>, CountedCause), CauseTime>,
     pairs_lost: u64,
 }
 
@@ -136,7 +141,7 @@ impl SeriesTable {
             merged: HashSet::new(),
             hasher: RandomState::new(),
             all: WaitSeries::default(),
-            pairs: BTreeMap::new(),
+            pairs: HashMap::default(),
             pairs_lost: 0,
         }
     }
@@ -150,7 +155,7 @@ impl SeriesTable {
                     if self.series.contains_key(name)
                         || self.series.len() < self.max_series && can_have_series(name) =>
                 {
-                    self.series.entry(name.clone()).or_insert_with(|| {
+                    self.series.entry(Arc::clone(name)).or_insert_with(|| {
                         self.last_number += 1;
                         WaitSeries { number: self.last_number, ..WaitSeries::default() }
                     })
@@ -169,11 +174,11 @@ impl SeriesTable {
         }
         self.pairs_lost += summary.pairs_lost;
         for PairCauses { waiting, running, cause, time } in &summary.pairs {
-            let key = (waiting.clone(), running.clone(), *cause);
-            if self.pairs.len() < MAX_PAIRS || self.pairs.contains_key(&key) {
-                self.pairs.entry(key).or_default().merge(time);
-            } else {
-                self.pairs_lost += time.waits;
+            let (key, is_full) = ((Arc::clone(waiting), Arc::clone(running), *cause), self.pairs.len() >= MAX_PAIRS);
+            match self.pairs.entry(key) {
+                Entry::Occupied(mut sum) => sum.get_mut().merge(time),
+                Entry::Vacant(_) if is_full => self.pairs_lost += time.waits,
+                Entry::Vacant(place) => _ = place.insert(*time),
             }
         }
     }
@@ -201,7 +206,7 @@ impl SeriesTable {
 
     /// The series, by the name of their group.
     pub fn series(&self) -> impl Iterator<Item = (&str, &WaitSeries)> {
-        self.series.iter().map(|(name, series)| (name.as_str(), series))
+        self.series.iter().map(|(name, series)| (&**name, series))
     }
 
     /// Whether the group of this name has a series of its own.
@@ -247,7 +252,7 @@ impl SeriesTable {
     /// The causes by cgroup, the one with the most waiting time first. `not_separated` are the causes that this kernel does
     /// not count.
     pub fn summary(&self, not_separated: &[CountedCause]) -> CountedSummary {
-        let group = |name: Option<&String>, series: &WaitSeries| GroupCauses {
+        let group = |name: Option<&Arc<str>>, series: &WaitSeries| GroupCauses {
             name: name.cloned(),
             total: series.total.clone(),
             causes: series.shares(),
@@ -259,13 +264,13 @@ impl SeriesTable {
             .pairs
             .iter()
             .map(|((waiting, running, cause), time)| PairCauses {
-                waiting: waiting.clone(),
-                running: running.clone(),
+                waiting: Arc::clone(waiting),
+                running: Arc::clone(running),
                 cause: *cause,
                 time: *time,
             })
             .collect();
-        pairs.sort_by_key(|pair| std::cmp::Reverse(pair.time.ns));
+        sort_pairs(&mut pairs);
         CountedSummary {
             by: CauseGroups::Cgroups,
             all: self.all.total.clone(),
@@ -288,7 +293,7 @@ mod tests {
         let mut summary = one_neighbour();
         summary.groups.truncate(1);
         summary.pairs.clear();
-        summary.groups[0].name = Some(name.to_owned());
+        summary.groups[0].name = Some(name.into());
         let GroupCauses { total, causes, .. } = summary.groups[0].clone();
         CountedSummary { all: total, causes, ..summary }
     }

@@ -61,6 +61,9 @@ impl Collector {
     }
 
     fn load_by_best_method(settings: &Settings) -> Result<Self> {
+        // A new loader parses the kernel's types itself. Dropped before these are parsed, its own need no memory beside them.
+        let mut loader = EbpfLoader::new();
+        loader.btf(None);
         let bytes = settings.btf.as_deref().map(read_types).transpose()?;
         // If these cannot be found, the parser below says why.
         let types = bytes.as_deref().and_then(BtfTypes::find);
@@ -75,7 +78,7 @@ impl Collector {
             bail!("{what} cannot be used: this kernel has no `{missing}`; use {instead}");
         }
         let cause_clocks = types.as_ref().map(btf::CauseClocks::of).unwrap_or_default();
-        let btf = bytes.as_deref().map(parse_types).transpose()?;
+        let btf = bytes.map(parse_types).transpose()?;
         let methods: &[AttachMethod] = match (settings.attach, &btf) {
             (Attach::Auto, Some(_)) => &[AttachMethod::Typed, AttachMethod::Raw],
             (Attach::Auto, None) | (Attach::Classic, _) => &[AttachMethod::Classic],
@@ -98,11 +101,12 @@ impl Collector {
                  BTF or give its BTF with `--btf FILE`, and leave out `--attach` or use `--attach btf`"
             ),
         };
-        let collector = Self::load_object(settings, methods, btf.as_ref(), blocked_as_preempted)?;
+        let collector = Self::load_object(loader, settings, methods, btf.as_ref(), blocked_as_preempted)?;
         Ok(Self { cause_clocks, ..collector })
     }
 
     fn load_object(
+        loader: EbpfLoader<'static>,
         settings: &Settings,
         methods: &[AttachMethod],
         btf: Option<&Btf>,
@@ -144,7 +148,8 @@ impl Collector {
         let direct = |is_used: bool, per_part| if is_used { direct_table::size(cpus, per_part) } else { 1 };
         let log_level = log_level(settings);
         let follows_descendants = settings.filter.parts & part::DESCENDANTS != 0;
-        let mut loader = EbpfLoader::new();
+        // It borrows what is declared above.
+        let mut loader: EbpfLoader<'_> = loader;
         loader
             .btf(btf)
             .override_global(aya_log::LEVEL, &log_level, true)
@@ -269,8 +274,8 @@ pub(super) fn read_types(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// Parses the kernel's BTF.
-pub(super) fn parse_types(bytes: &[u8]) -> Result<Btf> {
-    Btf::parse(bytes, Default::default()).context("cannot parse the kernel's BTF")
+pub(super) fn parse_types(bytes: Vec<u8>) -> Result<Btf> {
+    Btf::parse(&bytes, Default::default()).context("cannot parse the kernel's BTF")
 }
 
 fn fill_filter(ebpf: &mut Ebpf, settings: &Settings) -> Result<()> {

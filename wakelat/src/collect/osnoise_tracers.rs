@@ -36,7 +36,7 @@ impl TracerPrograms {
     /// # Errors
     /// If the kernel refuses a map or a program, with the kernel's own reason.
     pub fn load(tracer: Tracer, events: TracerEvents, attach: Attach, btf: &Path, ring_bytes: u32) -> Result<Self> {
-        let btf = load::parse_types(&load::read_types(btf)?)?;
+        let btf = load::parse_types(load::read_types(btf)?)?;
         let methods: &[AttachMethod] = match attach {
             Attach::Raw => &[AttachMethod::Raw],
             Attach::Btf => &[AttachMethod::Typed],

@@ -1,4 +1,5 @@
-//! Finds the tools that compile Rust for BPF on this machine.
+//! Finds the tools that compile Rust for BPF on this machine, or reads an object that they made on another one
+//! ([`prebuilt`]).
 //!
 //! Two things are needed: a rustc with `core` for the BPF target, and bpf-linker. `core` comes either
 //! prebuilt, as in Debian's `libstd-rust-web-dev-bpf`, or as source with a nightly toolchain (`rust-src`),
@@ -6,6 +7,7 @@
 //! and does not change from one nightly to the next.
 
 mod missing;
+pub mod prebuilt;
 mod search_paths;
 
 pub use missing::MissingTools;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::prebuilt::PREBUILT;
+
 /// The tools that this machine lacks to compile for BPF. Its text is one sentence with every remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingTools {
@@ -37,7 +39,8 @@ impl fmt::Display for MissingTools {
             write!(f, " in `{choice}`, which {} names", crate::CHOICE)?;
         }
         let by_hand: Vec<_> = self.by_hand().iter().map(|command| format!("`{command}`")).collect();
-        write!(f, "; on Debian run `cargo xtask setup`, elsewhere {}", by_hand.join(" and "))
+        write!(f, "; on Debian run `cargo xtask setup`, elsewhere {}", by_hand.join(" and "))?;
+        write!(f, "; or set {PREBUILT} to an object that `cargo xtask dist` made from these sources on another machine")
     }
 }
 
@@ -56,7 +59,8 @@ mod tests {
             missing(None, true, true),
             "the BPF programs cannot be built here: found no Rust compiler with `core` for bpfel-unknown-none and \
              no bpf-linker; on Debian run `cargo xtask setup`, elsewhere `rustup toolchain install nightly \
-             --component rust-src` and `cargo install bpf-linker`"
+             --component rust-src` and `cargo install bpf-linker`; or set WAKELAT_BPF_OBJECT to an object that \
+             `cargo xtask dist` made from these sources on another machine"
         );
     }
 
@@ -65,7 +69,8 @@ mod tests {
         assert_eq!(
             missing(None, false, true),
             "the BPF programs cannot be built here: found no bpf-linker; on Debian run `cargo xtask setup`, \
-             elsewhere `cargo install bpf-linker`"
+             elsewhere `cargo install bpf-linker`; or set WAKELAT_BPF_OBJECT to an object that `cargo xtask dist` \
+             made from these sources on another machine"
         );
     }
 

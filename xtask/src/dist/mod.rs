@@ -10,8 +10,7 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 use anyhow::Context as _;
-use bpf_toolchain::OBJECT;
-use sha2::{Digest as _, Sha256};
+use bpf_toolchain::prebuilt::{ObjectOrigin, checksum_file, prebuilt_name, sha256};
 use wakelat_build::{Architecture, has_standard_library, static_build, workspace};
 
 use crate::setup::{self, Purpose};
@@ -40,6 +39,7 @@ pub fn main(args: &DistArgs) -> anyhow::Result<ExitCode> {
         let release = ReleaseFiles { architecture, binary: &built.binary, manual: &manual };
         files.push(archive::tarball(&release, &dist)?);
         files.push(archive::debian_package(&release, &dist)?);
+        files.extend(object_files(&dist, architecture, &built.object)?);
         if architecture == own {
             files.extend(single_files(&dist, &built)?);
         }
@@ -48,7 +48,7 @@ pub fn main(args: &DistArgs) -> anyhow::Result<ExitCode> {
     for file in &files {
         let content = fs::read(file).with_context(|| format!("cannot read `{}`", file.display()))?;
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        writeln!(checksums, "{}  {name}", hex(&Sha256::digest(&content)))?;
+        writeln!(checksums, "{}  {name}", sha256(&content))?;
         println!("{:>10} bytes  {}", content.len(), file.display());
     }
     write_file(&dist.join("SHA256SUMS"), checksums.as_bytes())?;
@@ -56,12 +56,10 @@ pub fn main(args: &DistArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes what needs no installation: the program, the same with musl, and the BPF object.
+/// Writes what needs no installation: the program, and the same with musl.
 fn single_files(dist: &Path, built: &static_build::BuildOutput) -> anyhow::Result<Vec<PathBuf>> {
     let musl = format!("{}-unknown-linux-musl", env::consts::ARCH);
     let mut files = vec![("wakelat", fs::read(&built.binary).context("cannot read the binary")?)];
-    let object = fs::read(&built.object).with_context(|| format!("cannot read `{}`", built.object.display()))?;
-    files.push((OBJECT, bpf_object::without_debug_information(&object)?));
     if has_standard_library(&musl) {
         let binary = static_build::release_for(&musl)?.binary;
         files.push(("wakelat-musl", fs::read(binary).context("cannot read the binary")?));
@@ -73,6 +71,19 @@ fn single_files(dist: &Path, built: &static_build::BuildOutput) -> anyhow::Resul
         write_file(&path, content).map(|()| path)
     });
     written.collect()
+}
+
+/// Writes the BPF object, for builds on machines that cannot compile for BPF, and its checksum file.
+fn object_files(dist: &Path, architecture: Architecture, object: &Path) -> anyhow::Result<[PathBuf; 2]> {
+    let object = fs::read(object).with_context(|| format!("cannot read `{}`", object.display()))?;
+    let object = bpf_object::without_debug_information(&object)?;
+    let origin = ObjectOrigin::of(&workspace::root(), architecture.name()).context("cannot read the sources")?;
+    let name = prebuilt_name(architecture.name());
+    let path = dist.join(&name);
+    write_file(&path, &object)?;
+    let checksum = checksum_file(&path);
+    write_file(&checksum, origin.checksum(&name, &object).as_bytes())?;
+    Ok([path, checksum])
 }
 
 /// Writes a file. Programs are executable. A previous file is removed instead of overwritten, because it
@@ -89,20 +100,4 @@ fn write_file(path: &Path, content: &[u8]) -> anyhow::Result<()> {
         fs::set_permissions(path, fs::Permissions::from_mode(mode))
     };
     write().with_context(|| format!("cannot write `{}`", path.display()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn checksums_are_what_sha256sum_reads() {
-        // The digest of the empty message, from the test vectors of FIPS 180-4.
-        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(hex(&Sha256::digest(b"")), empty);
-    }
 }

@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn a_pod_whose_name_becomes_known_is_not_counted_again() {
         let mut once = one_neighbour();
-        once.groups[0].name = Some(path(UID, 'a'));
+        once.groups[0].name = Some(path(UID, 'a').into());
         let mut names = PodLabelTable::default();
         names.add([path(UID, 'a').as_str()]);
         let mut exporter = exporter(Temporality::Delta);

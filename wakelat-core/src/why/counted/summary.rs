@@ -1,12 +1,13 @@
 //! The causes of a window that the programs have counted: of all waits, of each group, and which group waited for which.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{cmp::Reverse, sync::Arc};
 
 use wakelat_common::wait_division::{DividedCause, GroupWords};
 
 use super::{CauseGroups, CauseTime, CauseTotals, GroupTotal};
 use crate::{
     aggregate::{container_id::Container, key::Names},
+    hash::HashMap,
     wait::Comm,
 };
 
@@ -102,7 +103,7 @@ pub type CauseShares = Vec<(CountedCause, CauseTime)>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupCauses {
     /// Its name; `None` for all groups beyond the limit, and those for which the kernel's table had no room.
-    pub name: Option<String>,
+    pub name: Option<Arc<str>>,
     /// Its waits.
     pub total: GroupTotal,
     /// Their causes.
@@ -113,9 +114,9 @@ pub struct GroupCauses {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairCauses {
     /// The group that waited.
-    pub waiting: String,
+    pub waiting: Arc<str>,
     /// The group that ran.
-    pub running: String,
+    pub running: Arc<str>,
     /// Why the one waited for the other.
     pub cause: CountedCause,
     /// The time, and the number of waits.
@@ -168,33 +169,77 @@ impl GroupNames<'_> {
 /// The name of tasks that are in no container.
 const NO_CONTAINER: &str = "(none)";
 
+/// The names of groups, each looked up once. A name has an index: pairs of indices are compared and hashed faster than
+/// paths, which all begin alike.
+struct GroupIndex<'a> {
+    groups: &'a GroupNames<'a>,
+    /// Each name once.
+    names: Vec<Arc<str>>,
+    by_name: HashMap<Arc<str>, usize>,
+    by_words: HashMap<GroupWords, Option<usize>>,
+}
+
+impl<'a> GroupIndex<'a> {
+    fn new(groups: &'a GroupNames<'a>) -> Self {
+        Self { groups, names: Vec::new(), by_name: HashMap::default(), by_words: HashMap::default() }
+    }
+
+    /// The index of the name of a group; `None` for tasks in no container.
+    fn of(&mut self, words: GroupWords) -> Option<usize> {
+        if let Some(index) = self.by_words.get(&words) {
+            return *index;
+        }
+        let index = self.groups.of(words).map(|name| self.of_name(name.into()));
+        self.by_words.insert(words, index);
+        index
+    }
+
+    /// The index of the name of a group, also for tasks in no container.
+    fn named(&mut self, words: GroupWords) -> usize {
+        self.of(words).unwrap_or_else(|| self.of_name(NO_CONTAINER.into()))
+    }
+
+    fn of_name(&mut self, name: Arc<str>) -> usize {
+        *self.by_name.entry(name).or_insert_with_key(|name| {
+            self.names.push(Arc::clone(name));
+            self.names.len() - 1
+        })
+    }
+
+    fn name(&self, index: usize) -> Arc<str> {
+        Arc::clone(&self.names[index])
+    }
+}
+
 /// A group while it is summed up.
 #[derive(Default)]
 struct Sums {
     total: GroupTotal,
-    causes: BTreeMap<CountedCause, CauseTime>,
+    /// Indexed by [`CountedCause`].
+    causes: [CauseTime; CountedCause::ALL.len()],
 }
 
 impl Sums {
     fn merge(&mut self, other: &Self) {
         self.total.merge(&other.total);
-        other.causes.iter().for_each(|(cause, time)| self.causes.entry(*cause).or_default().merge(time));
+        self.causes.iter_mut().zip(&other.causes).for_each(|(mine, time)| mine.merge(time));
     }
 
     /// The causes, once all pairs have been added.
     fn finish(mut self) -> (GroupTotal, CauseShares) {
         for cause in DividedCause::ALL {
             if let Some(name) = CountedCause::without_pair(cause) {
-                self.causes.entry(name).or_default().merge(&self.total.cause(cause));
+                self.causes[name as usize].merge(&self.total.cause(cause));
             }
         }
         // The time of pairs without room, and of waits without room for their group, which are not divided.
-        let known_ns: u128 = self.causes.values().map(|time| time.ns).sum();
+        let known_ns: u128 = self.causes.iter().map(|time| time.ns).sum();
         let rest_ns = self.total.sum_ns.saturating_sub(known_ns);
         if rest_ns > 0 {
-            self.causes.insert(CountedCause::UntrackedGroup, CauseTime { ns: rest_ns, waits: self.total.waits });
+            self.causes[CountedCause::UntrackedGroup as usize] = CauseTime { ns: rest_ns, waits: self.total.waits };
         }
-        let mut causes: CauseShares = self.causes.into_iter().filter(|(_, time)| time.ns > 0).collect();
+        let causes = CountedCause::ALL.into_iter().zip(self.causes);
+        let mut causes: CauseShares = causes.filter(|(_, time)| time.ns > 0).collect();
         causes.sort_by_key(|(cause, time)| (Reverse(time.ns), *cause));
         (self.total, causes)
     }
@@ -203,44 +248,42 @@ impl Sums {
 impl CauseTotals {
     /// The causes by group, with at most `max_groups` groups.
     pub fn summary(&self, groups: &GroupNames, max_groups: usize, not_separated: &[CountedCause]) -> CountedSummary {
-        let named = |words| groups.of(words).unwrap_or_else(|| NO_CONTAINER.to_owned());
-        let mut by_name: BTreeMap<String, Sums> = BTreeMap::new();
+        let mut index = GroupIndex::new(groups);
+        let mut by_index: HashMap<usize, Sums> = HashMap::default();
         for (words, total) in &self.groups {
-            by_name.entry(named(*words)).or_default().total.merge(total);
+            by_index.entry(index.named(*words)).or_default().total.merge(total);
         }
-        let mut pairs: BTreeMap<(String, String, CountedCause), CauseTime> = BTreeMap::new();
+        let mut pairs: HashMap<(usize, usize, CountedCause), CauseTime> = HashMap::default();
         for ((cause, waiting, running), time) in &self.pairs {
-            let (waiting, runs) = (named(*waiting), groups.of(*running));
-            let cause = match (CountedCause::without_pair(*cause), &runs) {
+            let (waiting, runs) = (index.named(*waiting), index.of(*running));
+            let cause = match (CountedCause::without_pair(*cause), runs) {
                 (Some(cause), _) => cause,
                 (None, None) => CountedCause::System,
-                (None, Some(running)) if *running == waiting => CountedCause::OwnGroup,
+                (None, Some(running)) if running == waiting => CountedCause::OwnGroup,
                 (None, Some(_)) => CountedCause::OtherGroups,
             };
             let by_group = [CountedCause::OwnGroup, CountedCause::OtherGroups, CountedCause::System].contains(&cause);
-            if by_group && let Some(sums) = by_name.get_mut(&waiting) {
-                sums.causes.entry(cause).or_default().merge(time);
+            if by_group && let Some(sums) = by_index.get_mut(&waiting) {
+                sums.causes[cause as usize].merge(time);
             }
-            let running = runs.unwrap_or_else(|| NO_CONTAINER.to_owned());
-            pairs.entry((waiting, running, cause)).or_default().merge(time);
+            pairs.entry((waiting, index.named(*running), cause)).or_default().merge(time);
         }
         let mut pairs: Vec<PairCauses> = pairs
             .into_iter()
-            .map(|((waiting, running, cause), time)| PairCauses { waiting, running, cause, time })
+            .map(|((waiting, running, cause), time)| PairCauses {
+                waiting: index.name(waiting),
+                running: index.name(running),
+                cause,
+                time,
+            })
             .collect();
-        pairs.sort_by(|a, b| {
-            (Reverse(a.time.ns), &a.waiting, &a.running, a.cause).cmp(&(
-                Reverse(b.time.ns),
-                &b.waiting,
-                &b.running,
-                b.cause,
-            ))
-        });
+        sort_pairs(&mut pairs);
         let without_room = || Sums { total: self.others.clone(), ..Sums::default() };
         let (mut rest, mut all) = (without_room(), without_room());
-        by_name.values().for_each(|sums| all.merge(sums));
-        let mut by_size: Vec<(String, Sums)> = by_name.into_iter().collect();
-        by_size.sort_by_key(|(_, sums)| Reverse(sums.total.sum_ns));
+        let mut by_size: Vec<(Arc<str>, Sums)> =
+            by_index.into_iter().map(|(name, sums)| (index.name(name), sums)).collect();
+        by_size.sort_by(|(a, of_a), (b, of_b)| (of_b.total.sum_ns, a).cmp(&(of_a.total.sum_ns, b)));
+        by_size.iter().for_each(|(_, sums)| all.merge(sums));
         let beyond = by_size.split_off(max_groups.min(by_size.len()));
         beyond.iter().for_each(|(_, sums)| rest.merge(sums));
         let mut groups_shown: Vec<GroupCauses> = Vec::new();
@@ -264,6 +307,14 @@ impl CauseTotals {
             not_separated: not_separated.to_vec(),
         }
     }
+}
+
+/// Sorts pairs, each of which is there once: most time first, and by name if the time is the same.
+pub(crate) fn sort_pairs(pairs: &mut [PairCauses]) {
+    fn key(pair: &PairCauses) -> (Reverse<u128>, &str, &str, CountedCause) {
+        (Reverse(pair.time.ns), &pair.waiting, &pair.running, pair.cause)
+    }
+    pairs.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ fn a_neighbour_is_named_with_its_share() {
     let found = one_neighbour();
     assert_eq!(found.causes[0], (CountedCause::OtherGroups, CauseTime { ns: 9_000_000, waits: 2 }));
     let pair = &found.pairs[0];
-    let names = (pair.waiting.as_str(), pair.running.as_str());
+    let names = (&*pair.waiting, &*pair.running);
     assert_eq!(names, ("/system.slice/nginx.service", "/user.slice/user-1000.slice/session-3.scope"));
     assert_eq!(found.groups[0].name.as_deref(), Some("/system.slice/nginx.service"));
 }
@@ -36,7 +36,7 @@ fn cgroups_of_no_container_are_the_system_and_those_of_one_container_are_its_own
     let parts = [(DividedCause::Task, [42, 0], 5), (DividedCause::Task, [7, 0], 3), (DividedCause::Task, [8, 0], 2)];
     let found = summary(CauseGroups::Containers, &[([42, 0], &parts)]);
     assert_eq!(ns(&found.causes), [(CountedCause::OwnGroup, 5), (CountedCause::System, 5)]);
-    assert_eq!(found.pairs.iter().map(|pair| pair.running.as_str()).collect::<Vec<_>>(), ["(none)", "3f4e5d6c7b8a"]);
+    assert_eq!(found.pairs.iter().map(|pair| &*pair.running).collect::<Vec<_>>(), ["(none)", "3f4e5d6c7b8a"]);
     let found = summary(CauseGroups::Containers, &[([7, 0], &parts)]);
     assert_eq!(ns(&found.causes), [(CountedCause::OtherGroups, 5), (CountedCause::System, 5)]);
 }
