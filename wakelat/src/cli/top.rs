@@ -7,7 +7,7 @@ use clap::{
 
 use super::{CliError, CommonFlags, GroupingFlags, RecordingFlags, collected_events::DEFAULT};
 use crate::config::{Config, TableConfig, duration, number};
-use wakelat_core::{aggregate::key::Key, render::top_table::Sort};
+use wakelat_core::{aggregate::key::Key, recording::MoreEvents, render::top_table::Sort};
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
@@ -100,7 +100,8 @@ impl TopFlags {
         given: impl Fn(&str) -> bool,
         machine: impl FnOnce() -> Result<Machine, CliError>,
     ) -> Result<Config, CliError> {
-        let (mut config, machine) = self.recording.config(&self.common, None, &given, machine)?;
+        let (mut config, machine) =
+            self.recording.config(&self.common, None, MoreEvents::default(), &given, machine)?;
         // A recording has one table, unless an interval is requested; one that is being made is also shown live.
         let is_live = machine.is_some() || config.measured().is_some() && config.output.is_terminal();
         let has_interval = is_live || given("interval");
