@@ -17,7 +17,7 @@ fn main() {
 }
 
 /// Views with their keys and forms of output.
-const VIEWS: [&str; 30] = [
+const VIEWS: [&str; 32] = [
     "hist",
     "hist --csv --by cpu,class --class wakeup,preempted",
     "hist --by component --json --comm wl-*",
@@ -27,6 +27,8 @@ const VIEWS: [&str; 30] = [
     "hist 1 --json",
     "top --by pid,cgroup",
     "top --by comm --sort p99 --json",
+    "top --by comm,cpu --csv",
+    "top --by tid,comm --json --comm wl-*",
     "top --interval 1s --last --csv",
     "trace --threshold 500us -T",
     "trace --json --from waking",

@@ -27,6 +27,7 @@ mod more_events;
 mod read;
 mod recorded_names;
 mod row_histograms;
+mod run_times;
 mod several;
 mod translate;
 mod window;

@@ -70,6 +70,7 @@ impl<'a> Replay<'a> {
                 classes: config.classes,
                 threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
                 has_filter: config.filter.parts != 0 || !input.cgroups.is_empty(),
+                with_run_times: view.shows_run_times() && headers.iter().all(|header| header.kept == Kept::Events),
             }),
             groups: RecordedGroups::default(),
             has_histograms: headers.iter().any(|header| matches!(header.kept, Kept::Histograms { .. })),
@@ -121,7 +122,10 @@ impl<'a> Replay<'a> {
         self.names.learn(&frame);
         match frame {
             Frame::UnixOffset(ns) => self.unix_offset_ns = ns,
-            Frame::WarmedUp => self.view.warmed_up(out)?,
+            Frame::WarmedUp => {
+                self.window.warmed_up();
+                self.view.warmed_up(out)?;
+            }
             Frame::Event(event) => self.take_event(event.into_owned(), out)?,
             Frame::Wait(wait) => {
                 let mut wait = wait.into_owned();
@@ -175,6 +179,7 @@ impl<'a> Replay<'a> {
             _ => {}
         }
         event.seq = event.seq.wrapping_sub(self.left_out.get(&event.cpu).copied().unwrap_or(0));
+        self.window.follow(&event);
         if let Some(breakdown) = self.timeline.as_mut().and_then(|timeline| timeline.push(&event)) {
             self.window.record_breakdown(breakdown);
         }
