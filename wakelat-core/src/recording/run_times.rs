@@ -24,8 +24,6 @@ pub(super) struct RecordedRunTimes {
     /// the last instants before a reading may follow it.
     groups: HashMap<GroupKey, i64>,
     cpus: HashMap<u32, CpuRun>,
-    /// The last event of each file: ns of CLOCK_MONOTONIC.
-    latest_ns: HashMap<u32, u64>,
     /// The tasks that the CPUs ran until their first switch, and its time: ns of CLOCK_MONOTONIC.
     first: Vec<(GroupKey, u64)>,
     /// When the window began, if that is known: ns of CLOCK_MONOTONIC.
@@ -37,6 +35,8 @@ pub(super) struct RecordedRunTimes {
 struct CpuRun {
     /// The number of its last event.
     seq: u32,
+    /// The time of its last event: ns of CLOCK_MONOTONIC.
+    latest_ns: u64,
     /// It has switched.
     has_switched: bool,
     task: Option<RunningTask>,
@@ -59,7 +59,6 @@ impl RecordedRunTimes {
             keys: keys.to_owned(),
             groups: HashMap::default(),
             cpus: HashMap::default(),
-            latest_ns: HashMap::default(),
             first: Vec::new(),
             begin_ns: None,
         })
@@ -67,9 +66,9 @@ impl RecordedRunTimes {
 
     /// Follows an event, whose tasks are marked as those that the filter accepts.
     pub fn follow(&mut self, event: &Event) {
-        let latest_ns = self.latest_ns.entry(number_of_cpu(event.cpu)).or_default();
-        *latest_ns = event.kind.at_ns().max(*latest_ns);
-        let cpu = self.cpus.entry(event.cpu).or_insert(CpuRun { seq: 0, has_switched: false, task: None });
+        let none = CpuRun { seq: 0, latest_ns: 0, has_switched: false, task: None };
+        let cpu = self.cpus.entry(event.cpu).or_insert(none);
+        cpu.latest_ns = event.kind.at_ns().max(cpu.latest_ns);
         if event.lost_since(&mut cpu.seq) > 0 {
             // Other tasks may have run.
             (cpu.task, cpu.has_switched) = (None, true);
@@ -99,9 +98,11 @@ impl RecordedRunTimes {
     }
 
     fn add(&mut self, group: GroupKey, from_ns: u64, to_ns: u64) {
-        if self.groups.len() < MAX_GROUPS || self.groups.contains_key(&group) {
-            let ns = self.groups.entry(group).or_default();
-            *ns = ns.saturating_add(to_ns.wrapping_sub(from_ns) as i64);
+        let added_ns = to_ns.wrapping_sub(from_ns) as i64;
+        if let Some(ns) = self.groups.get_mut(&group) {
+            *ns = ns.saturating_add(added_ns);
+        } else if self.groups.len() < MAX_GROUPS {
+            self.groups.insert(group, added_ns);
         }
     }
 
@@ -115,10 +116,10 @@ impl RecordedRunTimes {
             }
         }
         let end_ns = reading.map(|reading| monotonic_ns(reading, reading.duration_ns));
-        let mut running = Vec::new();
+        let (mut running, latest_ns) = (Vec::new(), self.latest_ns());
         for (number, cpu) in &mut self.cpus {
             let Some(RunningTask { group: Some(group), counted_ns, .. }) = &mut cpu.task else { continue };
-            let latest_ns = self.latest_ns.get(&number_of_cpu(*number)).copied();
+            let latest_ns = latest_ns.get(&number_of_cpu(*number)).copied();
             let Some(to_ns) = end_ns.or(latest_ns).filter(|to_ns| to_ns >= counted_ns) else { continue };
             running.push((*group, *counted_ns, to_ns));
             *counted_ns = to_ns;
@@ -132,6 +133,16 @@ impl RecordedRunTimes {
         by_name
     }
 
+    /// The time of the last event of each file: ns of CLOCK_MONOTONIC.
+    fn latest_ns(&self) -> HashMap<u32, u64> {
+        let mut files = HashMap::default();
+        for (number, cpu) in &self.cpus {
+            let latest_ns: &mut u64 = files.entry(number_of_cpu(*number)).or_default();
+            *latest_ns = cpu.latest_ns.max(*latest_ns);
+        }
+        files
+    }
+
     /// Begins a window at the end of `reading`.
     pub fn begin(&mut self, reading: &Report) {
         self.begin_ns = Some(monotonic_ns(reading, reading.duration_ns));
@@ -142,9 +153,10 @@ impl RecordedRunTimes {
     pub fn warmed_up(&mut self) {
         self.groups.clear();
         self.first.clear();
+        let latest_ns = self.latest_ns();
         for (number, cpu) in &mut self.cpus {
             cpu.has_switched = true;
-            let latest_ns = self.latest_ns.get(&number_of_cpu(*number)).copied().unwrap_or(0);
+            let latest_ns = latest_ns.get(&number_of_cpu(*number)).copied().unwrap_or(0);
             cpu.task.iter_mut().for_each(|task| task.counted_ns = latest_ns.max(task.counted_ns));
         }
     }
