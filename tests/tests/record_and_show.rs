@@ -10,11 +10,14 @@ use wakelat_tests::{
 };
 
 fn main() {
-    suite::main(attached_typed![a_view_that_records_shows_what_it_shows_of_the_recording]);
+    suite::main(attached_typed![
+        a_view_that_records_shows_what_it_shows_of_the_recording,
+        a_recording_has_each_wakeup_if_it_is_requested,
+    ]);
 }
 
 /// Views with their keys and forms of output.
-const VIEWS: [&str; 26] = [
+const VIEWS: [&str; 32] = [
     "hist",
     "hist --csv --by cpu,class --class wakeup,preempted",
     "hist --by component --json --comm wl-*",
@@ -24,6 +27,8 @@ const VIEWS: [&str; 26] = [
     "hist 1 --json",
     "top --by pid,cgroup",
     "top --by comm --sort p99 --json",
+    "top --by comm,cpu --csv",
+    "top --by tid,comm --json --comm wl-*",
     "top --interval 1s --last --csv",
     "trace --threshold 500us -T",
     "trace --json --from waking",
@@ -33,6 +38,10 @@ const VIEWS: [&str; 26] = [
     "trace --breakdown --comm wl-*",
     "trace --all -V",
     "trace --all -M",
+    "trace --all -MVw",
+    "trace --all -w --comm wl-*",
+    "trace --all -Mw --csv",
+    "trace --all -Mw --json",
     "trace --all --csv",
     "trace --all --json",
     "trace --all --json --from queued",
@@ -63,6 +72,41 @@ fn a_view_that_records_shows_what_it_shows_of_the_recording(attach: AttachCase) 
         assert!(read.status.success(), "{view:?}: {read:?}");
         let read = String::from_utf8(read.stdout).expect("UTF-8");
         assert!(!read.is_empty() && live.stdout == read, "{view:?}:\n{}\n{read}", live.stdout);
+    }
+    Ok(())
+}
+
+fn a_recording_has_each_wakeup_if_it_is_requested(attach: AttachCase) -> TestOutcome {
+    const ROUNDS: u64 = 40;
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file.wakelat");
+    let file = file.to_str().expect("a path");
+    let show = || {
+        let shown = command(&["trace", "--all", "-w", "--csv", "-q", "-i", file]).output().expect("wakelat");
+        (
+            shown.status.code(),
+            String::from_utf8(shown.stdout).expect("UTF-8"),
+            String::from_utf8_lossy(&shown.stderr).into_owned(),
+        )
+    };
+    for flags in [&["--wakeups", "--migrations"][..], &[]] {
+        let load = BehindHog { rounds: ROUNDS, spin_ns: 1_000_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
+        let mut staged = Workload::BehindHog(load).stage();
+        let record = [&["record", "--attach", attach.name(), "-o", file], flags].concat();
+        let record = Wakelat::measuring(command(&record));
+        staged.perform();
+        record.signal(Signal::SIGINT);
+        let record = record.end();
+        assert!(record.status.success(), "{record:?}");
+        let (code, out, err) = show();
+        if flags.is_empty() {
+            assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
+            assert!(err.contains("`--wakeups`: the recording has no wakeups"), "{err}");
+            continue;
+        }
+        assert_eq!(code, Some(0), "{err}");
+        let wakeups = out.lines().filter(|line| line.starts_with("wakeup,") && line.contains("wl-sleeper"));
+        assert!(wakeups.count() as u64 >= ROUNDS, "{out}");
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::{
     sync::mpsc::{Receiver, Sender, channel},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -20,7 +20,12 @@ use wakelat_tests::{
 };
 
 fn main() {
-    suite::main(once![the_run_time_of_a_thread_matches_its_own_clock, only_a_group_of_one_thread_has_a_run_time]);
+    suite::main(once![
+        the_run_time_of_a_thread_matches_its_own_clock,
+        only_a_group_of_one_thread_has_a_run_time,
+        each_group_of_tasks_has_a_run_time_in_a_recording_of_events,
+        a_recording_of_waits_has_no_run_times,
+    ]);
 }
 
 /// A thread that runs on request, and is blocked otherwise.
@@ -118,5 +123,51 @@ fn only_a_group_of_one_thread_has_a_run_time() -> TestOutcome {
         assert!(!report.groups.is_empty(), "{by}: {report:#?}");
         assert!(report.groups.iter().all(|group| group.run_ns.is_some() == known), "{by}: {report:#?}");
     }
+    Ok(())
+}
+
+fn each_group_of_tasks_has_a_run_time_in_a_recording_of_events() -> TestOutcome {
+    const TIME: Duration = Duration::from_millis(50);
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file.wakelat");
+    let file = file.to_str().expect("a path");
+    let runners = ["wl-run-first", "wl-run-second"].map(Runner::new);
+    for (by, groups) in [("tid", 2), ("comm", 2), ("tid,cpu", 2), ("policy", 1)] {
+        let args = ["top", "--json", "--comm", "wl-run*", "--by", by, "--record", file];
+        let wakelat = Wakelat::measuring(command(&args));
+        let began = Instant::now();
+        let ran = runners.iter().map(|runner| runner.run(TIME));
+        let least: u64 = ran.map(|[began, ended]| ended - began).sum();
+        // The time from switch to switch includes interrupts and steal time, which the thread's own clock may not.
+        let most = began.elapsed().as_nanos() as u64;
+        let report = last(wakelat);
+        let known: Vec<u64> = report.groups.iter().filter_map(|group| group.run_ns).collect();
+        assert!(known.len() == report.groups.len() && known.len() >= groups, "{by}: {report:#?}");
+        let sum: u64 = known.iter().sum();
+        // A slice whose begin or end was not seen is left out.
+        let lines =
+            command(&["trace", "--all", "--csv", "-q", "--comm", "wl-run*", "-i", file]).output().expect("wakelat");
+        let lines = String::from_utf8_lossy(&lines.stdout).into_owned();
+        let is_incomplete = |line: &str| line.starts_with("unseen,") || line.starts_with("lost,");
+        let least = if lines.lines().any(is_incomplete) { 1 } else { least };
+        assert!((least..=most).contains(&sum), "{by}: {sum} of {least}..={most}: {report:#?}");
+    }
+    Ok(())
+}
+
+fn a_recording_of_waits_has_no_run_times() -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file.wakelat");
+    let file = file.to_str().expect("a path");
+    let runner = Runner::new("wl-run-busy");
+    let wakelat = Wakelat::measuring(command(&["record", "--keep", "waits", "-o", file]));
+    runner.run(Duration::from_millis(10));
+    wakelat.signal(Signal::SIGINT);
+    assert!(wakelat.end().status.success());
+    let read = command(&["top", "--json", "--comm", "wl-run*", "-i", file]).output().expect("wakelat");
+    let (out, err) = (String::from_utf8_lossy(&read.stdout), String::from_utf8_lossy(&read.stderr));
+    let report: JsonReport = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+    assert!(report.groups.len() == 1 && report.groups[0].run_ns.is_none(), "{report:#?}");
+    assert!(err.contains("no run times: the recording does not keep every switch"), "{err}");
     Ok(())
 }

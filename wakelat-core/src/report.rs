@@ -127,8 +127,8 @@ pub struct Group {
     pub class: GroupClass,
     /// The latencies of the waits.
     pub distribution: Arc<Distribution>,
-    /// How long the thread ran in the window: ns; `None` if the waits are not those of one thread, or if it
-    /// is not known.
+    /// How long the tasks of the group ran in the window: ns; `None` if it is not known. In a measurement, it is known
+    /// only of groups of one thread.
     pub run_ns: Option<u64>,
     /// The longest waits, longest first; empty if the group is a component of waits.
     pub worst: Vec<Wait>,

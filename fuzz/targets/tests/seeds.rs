@@ -11,7 +11,7 @@ use wakelat_common::{
 use wakelat_core::{
     aggregate::{Groups, key::Key},
     recording::{
-        CollectedEvents, Encoder, Header, HistogramRecorder, Kept, RecordedNames, Recorder,
+        CollectedEvents, Encoder, Header, HistogramRecorder, Kept, MoreEvents, RecordedNames, Recorder,
         block::{self, BlockHead},
     },
     report::{LatencyFrom, Report},
@@ -118,7 +118,9 @@ fn recordings() -> Vec<Vec<u8>> {
     let (names, report) = (RecordedNames::default(), Report { duration_ns: 2_000_000, ..Report::default() });
     let header = |kept| {
         let collected = CollectedEvents { irq: true, ..CollectedEvents::default() };
-        Header { from: LatencyFrom::Waking, collected, has_warm_up: true, kept, ..Header::default() }
+        // The target writes the last format, whose header has them.
+        let more = MoreEvents { wakeups: true, migrations: true };
+        Header { from: LatencyFrom::Waking, collected, has_warm_up: true, kept, more, ..Header::default() }
     };
     let by = vec![Key::Cgroup, Key::Tid];
     let (mut events, mut waits, mut histograms) = (Encoder::default(), Encoder::default(), Encoder::default());

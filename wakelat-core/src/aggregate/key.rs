@@ -9,7 +9,7 @@ use super::container_id::Container;
 use crate::{
     files::{Files, number_of_cpu, own_cgroup, own_number, own_tid},
     report::{GroupClass, KeyPart, KeyValue},
-    timeline::component::Component,
+    timeline::{component::Component, event::TaskInfo},
     wait::{Comm, Namespace, Wait, policy_name},
 };
 
@@ -186,6 +186,26 @@ impl GroupKey {
                 Key::Class | Key::Component => {}
                 Key::Waker => group.waker_tid = wait.waker_tid,
                 Key::Recording | Key::Host => group.file = number_of_cpu(wait.cpu),
+            }
+        }
+        group
+    }
+
+    /// The key of the group of a task that runs on `cpu`, when grouping by `keys`, all of which are properties of a task
+    /// that runs. Of no class.
+    pub fn of_task(task: &TaskInfo, cpu: u32, keys: &[Key]) -> Self {
+        let mut group = Self::of_class(Class::Wakeup, true);
+        for key in keys {
+            match key {
+                Key::Tid => group.tid = task.tid,
+                Key::Pid => group.pid = task.pid,
+                Key::Comm => group.comm = task.comm,
+                Key::Cgroup | Key::Container => group.cgroup_id = task.cgroup_id.unwrap_or(0),
+                Key::Cpu => group.cpu = cpu,
+                Key::Prio => group.prio = task.prio,
+                Key::Policy => group.policy = task.policy,
+                Key::Recording | Key::Host => group.file = number_of_cpu(cpu),
+                Key::Class | Key::Waker | Key::Component => {}
             }
         }
         group

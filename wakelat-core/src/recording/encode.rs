@@ -34,7 +34,8 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// The bytes since the last [`Self::clear`], as the file has them one after the other.
+    /// The bytes since the last [`Self::clear`], as the file has them one after the other. The first ones are known once
+    /// the header is there.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -90,7 +91,12 @@ impl FrameSink for Encoder {
             )));
         }
         match frame {
-            Frame::Header(header) => self.warming_up = header.has_warm_up,
+            Frame::Header(header) => {
+                self.warming_up = header.has_warm_up;
+                if let Some(format) = self.bytes.get_mut(MAGIC.len()..).filter(|_| self.blocks == 0) {
+                    format.copy_from_slice(&header.format().to_le_bytes());
+                }
+            }
             Frame::WarmedUp => self.warming_up = false,
             _ => {}
         }

@@ -176,6 +176,7 @@ proptest! {
             classes: Class::ALL.into_iter().fold(wakelat_common::Classes::NONE, wakelat_common::Classes::with),
             threshold_ns: None,
             has_filter: false,
+            with_run_times: false,
         };
         let has_names = part.contains(&Key::Comm);
         let mut window = RecordedWindow::new(options);

@@ -6,8 +6,8 @@ use std::{borrow::Cow, fmt::Write as _};
 use wakelat_common::{Class, pending_wait::PrevState};
 
 use super::{
-    CollectedEvents, Encoder, Frame, FrameSink as _, GroupHistogram, Header, IntervalHistograms, Kept, RecordedMachine,
-    RunBefore, histograms::Longest,
+    CollectedEvents, Encoder, Frame, FrameSink as _, GroupHistogram, Header, IntervalHistograms, Kept, MoreEvents,
+    RecordedMachine, RunBefore, histograms::Longest,
 };
 use crate::{
     aggregate::{
@@ -229,7 +229,7 @@ fn every_frame() -> Vec<Frame<'static>> {
         cpus_online: "0-3".to_owned(),
         time_zone: "Europe/Berlin".to_owned(),
     };
-    let header = |from, kept| {
+    let header = |from, kept, more| {
         Frame::Header(Box::new(Header {
             version: "0.1.0".to_owned(),
             command_line: vec!["wakelat".to_owned(), "record".to_owned()],
@@ -245,6 +245,7 @@ fn every_frame() -> Vec<Frame<'static>> {
             own_pid: Some(1234),
             has_warm_up: false,
             kept,
+            more,
             text: None,
         }))
     };
@@ -252,9 +253,11 @@ fn every_frame() -> Vec<Frame<'static>> {
     let comm = Comm::new(b"make");
     let values = KeyValues { class: Class::Preempted, tid: 300, pid: 299, comm, cgroup_id: 7, cpu: 1, file: 0 };
     let mut frames = vec![
-        header(LatencyFrom::Wakeup, Kept::Events),
-        header(LatencyFrom::Waking, Kept::Waits),
-        header(LatencyFrom::Queued, histograms),
+        header(LatencyFrom::Wakeup, Kept::Events, MoreEvents::default()),
+        header(LatencyFrom::Wakeup, Kept::Events, MoreEvents { wakeups: true, migrations: false }),
+        header(LatencyFrom::Wakeup, Kept::Events, MoreEvents { wakeups: false, migrations: true }),
+        header(LatencyFrom::Waking, Kept::Waits, MoreEvents::default()),
+        header(LatencyFrom::Queued, histograms, MoreEvents::default()),
         Frame::Cgroup { id: 7, path: "/user.slice".into() },
         Frame::Task { tid: 300, comm: Comm::new(b"make") },
         Frame::Namespace { tid: 300, namespace: Some(Namespace { pid_ns: Some(4_026_532_301), tid: 17 }) },

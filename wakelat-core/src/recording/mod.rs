@@ -23,9 +23,11 @@ mod header;
 mod histograms;
 mod kept;
 mod last;
+mod more_events;
 mod read;
 mod recorded_names;
 mod row_histograms;
+mod run_times;
 mod several;
 mod translate;
 mod window;
@@ -64,6 +66,7 @@ pub use header::{CollectedEvents, Header, RecordedMachine, TextKind, TextSource}
 pub use histograms::{GroupHistogram, IntervalHistograms};
 pub use kept::Kept;
 pub use last::{LastPart, LastSegments};
+pub use more_events::MoreEvents;
 pub use read::{Recording, TimePoint, TimeRange};
 pub use recorded_names::RecordedNames;
 pub use several::{FileError, FrameOrder, Position, Recordings};
@@ -76,7 +79,13 @@ pub const MAGIC: [u8; 8] = *b"wakelat\n";
 
 /// The version of the encoding: a file of another version is rejected, not guessed at, except for
 /// versions from [`EVENTS_FORMAT`] on.
-pub const FORMAT: u32 = 8;
+///
+/// A file has the earliest version that has all of its content, so that earlier versions of wakelat read what they can.
+pub const FORMAT: u32 = 9;
+
+/// The first version whose header says which events there are besides those that explain waits ([`MoreEvents`]): a file
+/// without any has the version before it.
+const MORE_EVENTS_FORMAT: u32 = 9;
 
 /// The first version with events in few bytes and histograms as bits: before it, all of a frame is in postcard's encoding.
 const COMPACT_FORMAT: u32 = 8;

@@ -7,9 +7,11 @@ use std::{
     io::{ErrorKind, Read},
 };
 
+use serde::Serialize;
+
 pub use self::range::{TimePoint, TimeRange};
 use super::{
-    EVENTS_FORMAT, FORMAT, Frame, Header, Kept, MAGIC, RecordingError, RunBefore,
+    EVENTS_FORMAT, FORMAT, Frame, Header, Kept, MAGIC, MORE_EVENTS_FORMAT, MoreEvents, RecordingError, RunBefore,
     block::{self, BlockHead, HEAD_BYTES},
     frame_reader::FrameReader,
     histograms::MAX_GROUPS,
@@ -106,15 +108,24 @@ impl<R: Read> Recording<R> {
         let at = recording.at;
         recording.read_segment()?;
         recording.begin_block()?;
+        // A header ends a block, and had no last fields.
         if format == EVENTS_FORMAT {
-            // A header ends a block, and had no last field.
-            let kept = postcard::to_extend(&Kept::Events, std::mem::take(&mut recording.current.frames));
-            recording.current.frames = kept.map_err(|_| RecordingError::Damaged { at })?;
+            recording.extend_header(&Kept::Events, at)?;
+        }
+        if format < MORE_EVENTS_FORMAT {
+            recording.extend_header(&MoreEvents::default(), at)?;
         }
         match recording.frame()? {
             Some(Frame::Header(header)) => Ok(Self { header, ..recording }),
             _ => Err(RecordingError::Damaged { at }),
         }
+    }
+
+    /// Appends the field to the header, which is at `at`.
+    fn extend_header(&mut self, field: &impl Serialize, at: u64) -> Result<(), RecordingError> {
+        let extended = postcard::to_extend(field, std::mem::take(&mut self.current.frames));
+        self.current.frames = extended.map_err(|_| RecordingError::Damaged { at })?;
+        Ok(())
     }
 
     /// Begins the next block of the segment. Returns whether there is one.

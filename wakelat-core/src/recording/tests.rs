@@ -22,6 +22,7 @@ pub(super) fn header() -> Header {
         from: LatencyFrom::Waking,
         merged: true,
         collected: CollectedEvents { irq: true, workqueue: true, ..CollectedEvents::default() },
+        more: MoreEvents { wakeups: true, migrations: true },
         ..Header::default()
     }
 }
@@ -203,20 +204,53 @@ fn in_postcard(frames: &[u8]) -> Vec<u8> {
 fn recordings_of_events_in_earlier_formats_are_read() {
     let events = &stories()["worker"].events;
     let mut contents: Vec<_> = contents(&recorded(events)).iter().map(|frames| in_postcard(frames)).collect();
-    let mut file = sealed(&contents);
     let set_format = |file: &mut [u8], format: u32| file[8..12].copy_from_slice(&format.to_le_bytes());
-    set_format(&mut file, COMPACT_FORMAT - 1);
-    assert_eq!(replayed(&file).0, *events);
-    // The last field of the header, which recordings of events did not have at first.
-    assert_eq!(contents[0].pop(), Some(0));
-    let mut file = sealed(&contents);
-    set_format(&mut file, EVENTS_FORMAT);
-    assert_eq!(replayed(&file).0, *events);
-    // The same header in a later format is not whole.
-    for format in [COMPACT_FORMAT - 1, FORMAT] {
-        set_format(&mut file, format);
+    let without_more = Header { more: MoreEvents::default(), ..header() };
+    let mut read = |popped: u8, format: u32| {
+        assert_eq!(contents[0].pop(), Some(popped));
+        let mut file = sealed(&contents);
+        // The same header in a later format is not whole.
+        set_format(&mut file, format + 1);
         assert!(matches!(Recording::open(&file[..]), Err(RecordingError::Damaged { at: 12 })));
+        set_format(&mut file, format);
+        assert_eq!(Recording::open(&file[..]).unwrap().header(), &without_more);
+        assert_eq!(try_replay(&file, true).unwrap().events, *events);
+        file
+    };
+    // The last field of the header, which recordings did not have at first.
+    let mut file = read(3, MORE_EVENTS_FORMAT - 1);
+    set_format(&mut file, COMPACT_FORMAT - 1);
+    assert_eq!(try_replay(&file, true).unwrap().events, *events);
+    // The one before it, which recordings of events did not have at first.
+    read(0, EVENTS_FORMAT);
+}
+
+#[test]
+fn only_a_recording_with_more_events_has_the_later_format() {
+    let events = &stories()["worker"].events;
+    let recorded = |more| {
+        let (mut file, mut recorder) = (Encoder::default(), Recorder::default());
+        recorder.begin(Header { more, ..header() }, &mut file).unwrap();
+        events.iter().for_each(|event| recorder.event(event, &TestNames, &mut file).unwrap());
+        recorder.end(&report_of(events), &mut file).unwrap();
+        assert_eq!(Recording::open(file.bytes()).unwrap().header(), &Header { more, ..header() });
+        assert_eq!(try_replay(file.bytes(), true).unwrap().events, *events);
+        file.bytes().to_vec()
+    };
+    assert_eq!(recorded(MoreEvents::default())[8..12], COMPACT_FORMAT.to_le_bytes());
+    for (wakeups, migrations) in [(true, false), (false, true), (true, true)] {
+        assert_eq!(recorded(MoreEvents { wakeups, migrations })[8..12], MORE_EVENTS_FORMAT.to_le_bytes());
     }
+}
+
+#[test]
+fn a_recording_with_events_of_an_unknown_kind_is_rejected() {
+    let bytes = |more| postcard::to_stdvec(&Header { more, ..header() }).unwrap();
+    let mut bytes = bytes(MoreEvents { wakeups: true, migrations: true });
+    assert!(postcard::from_bytes::<Header>(&bytes).is_ok());
+    assert_eq!(bytes.pop(), Some(3));
+    bytes.push(0x80 - 1);
+    assert!(postcard::from_bytes::<Header>(&bytes).is_err());
 }
 
 #[test]

@@ -2,14 +2,14 @@
 
 use wakelat_common::{Class, Classes};
 
-use super::GroupHistogram;
+use super::{GroupHistogram, run_times::RecordedRunTimes};
 use crate::{
     aggregate::{
         Groups, RecordedKey,
         key::{Key, Names},
     },
     report::{CoverageTerms, LatencyFrom, Report, SwitchInTerms, Threshold},
-    timeline::Breakdown,
+    timeline::{Breakdown, event::Event},
     wait::Wait,
 };
 
@@ -30,6 +30,8 @@ pub struct WindowOptions {
     pub threshold_ns: Option<u64>,
     /// Whether a filter excludes waits.
     pub has_filter: bool,
+    /// Whether groups have run times, if all keys are properties of a task that runs.
+    pub with_run_times: bool,
 }
 
 /// Why a recorded wait is not selected.
@@ -54,6 +56,7 @@ pub struct RecordedWindow {
     preemptions: ExcludedWaits,
     /// Selected waits: all of them reach the threshold.
     selected: u64,
+    run_times: Option<RecordedRunTimes>,
 }
 
 /// Recorded waits of a window that are not selected.
@@ -69,6 +72,7 @@ impl RecordedWindow {
     pub fn new(options: WindowOptions) -> Self {
         Self {
             groups: Groups::new(options.by.clone(), options.merged, options.max_groups),
+            run_times: RecordedRunTimes::by(&options.by).filter(|_| options.with_run_times),
             options,
             before: None,
             wakeups: ExcludedWaits::default(),
@@ -83,6 +87,18 @@ impl RecordedWindow {
         if !self.options.by.contains(&Key::Component) {
             self.groups.record(wait);
         }
+    }
+
+    /// Follows an event, whose tasks are marked as those that the filter accepts, for run times.
+    pub fn follow(&mut self, event: &Event) {
+        if let Some(run_times) = &mut self.run_times {
+            run_times.follow(event);
+        }
+    }
+
+    /// The warm-up has ended: earlier events only explain later ones.
+    pub fn warmed_up(&mut self) {
+        self.run_times.iter_mut().for_each(RecordedRunTimes::warmed_up);
     }
 
     /// Adds the components of a selected wait; without effect unless waits are grouped by component.
@@ -119,6 +135,10 @@ impl RecordedWindow {
         };
         report.groups = self.groups.report(names, None);
         report.files = names.files();
+        if let Some(run_times) = &mut self.run_times {
+            let runs = run_times.until((!report.files.are_several()).then_some(reading), names);
+            report.groups.iter_mut().for_each(|group| group.run_ns = runs.get(&group.key).copied());
+        }
         report.from = self.options.from;
         let Self { wakeups, preemptions, .. } = *self;
         let classes = self.options.classes;
@@ -144,6 +164,7 @@ impl RecordedWindow {
 
     /// Begins the next window at `reading`.
     pub fn begin(&mut self, reading: Report) {
+        self.run_times.iter_mut().for_each(|run_times| run_times.begin(&reading));
         self.before = Some(reading);
         self.groups.clear();
         (self.wakeups, self.preemptions) = Default::default();
@@ -186,7 +207,16 @@ mod tests {
 
     fn options(threshold_ns: Option<u64>, classes: Classes) -> WindowOptions {
         let (from, has_filter) = (LatencyFrom::Wakeup, false);
-        WindowOptions { by: vec![Key::Tid], merged: false, max_groups: 16, from, classes, threshold_ns, has_filter }
+        WindowOptions {
+            by: vec![Key::Tid],
+            merged: false,
+            max_groups: 16,
+            from,
+            classes,
+            threshold_ns,
+            has_filter,
+            with_run_times: false,
+        }
     }
 
     fn all() -> Classes {

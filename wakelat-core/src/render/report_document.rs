@@ -110,7 +110,9 @@ struct GroupDocument<'a> {
     max_at_unix_ns: Option<u64>,
     /// The task with the longest wait.
     max_by: Option<MaximumDocument>,
-    /// For `top` by `tid`, with or without `pid` and `comm`: how long the thread ran in the window, according to
+    /// For `top` of a recording of events, unless it groups by `class`, `waker` or `component`: how long the tasks of
+    /// the group ran in the window, from switch to switch; slices whose begin or end was not seen are left out. For `top`
+    /// of a measurement by `tid`, with or without `pid` and `comm`: how long the thread ran in the window, according to
     /// the kernel (`/proc/TID/schedstat`), whose figure for a running thread lags by up to a tick. wakelat reads it
     /// at both ends of the window, one thread after another, at 5 to 10 µs each. `null` in other reports, for a
     /// thread that has exited, and if a reading is missing: after an interval of `--last`, for threads that were in

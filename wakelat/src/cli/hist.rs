@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::{CliError, CommonFlags, GroupingFlags, RecordingFlags, collected_events::DEFAULT, grouping::ModeChoice};
 use crate::config::{Config, ConfigError, HistConfig, duration, number};
+use wakelat_core::recording::MoreEvents;
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
@@ -63,7 +64,7 @@ impl HistFlags {
         if self.report.is_some() {
             self.require_events()?;
         }
-        let (mut config, machine) = self.recording.config(&self.common, None, given, machine)?;
+        let (mut config, machine) = self.recording.config(&self.common, None, MoreEvents::default(), given, machine)?;
         config.set_intervals(self.interval, self.count)?;
         self.grouping.apply(&[], machine.as_ref(), &mut config)?;
         for (flag, file) in [("--report", &self.report), ("--svg", &self.svg)] {

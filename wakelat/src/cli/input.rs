@@ -13,7 +13,7 @@ use crate::config::{
     Config, OutputConfig, RecordConfig, RecordedInput, RecordedMeasurement, archive, label, labels, time_point,
     time_range,
 };
-use wakelat_core::recording::{TimePoint, TimeRange};
+use wakelat_core::recording::{MoreEvents, TimePoint, TimeRange};
 use wakelat_kernel::Machine;
 
 /// A recording instead of a measurement.
@@ -94,11 +94,12 @@ pub(super) fn with_input(command: clap::Command) -> clap::Command {
 
 impl RecordingFlags {
     /// The common configuration, and the machine if it is measured without a recording. `given`: as of
-    /// [`InputFlags::config`]. `collect`: what is recorded besides switches.
+    /// [`InputFlags::config`]. `collect` and `more`: what is recorded besides switches.
     pub(super) fn config(
         &self,
         common: &CommonFlags,
         collect: Option<&CollectFlags>,
+        more: MoreEvents,
         given: impl Fn(&str) -> bool,
         machine: impl FnOnce() -> Result<Machine, CliError>,
     ) -> Result<(Config, Option<Machine>), CliError> {
@@ -118,7 +119,7 @@ impl RecordingFlags {
         measured.output = OutputConfig { path: Some(path.clone()), quiet: output.quiet, ..OutputConfig::default() };
         measured.set_recorded()?;
         let collected = collect.map_or(DEFAULT, CollectFlags::collect);
-        let record = RecordConfig::of_events(collected, labels(&self.label)?);
+        let record = RecordConfig { more, ..RecordConfig::of_events(collected, labels(&self.label)?) };
         let measured = RecordedMeasurement { config: measured, record };
         let input = self.input.recorded(std::slice::from_ref(path), common, given, Some(measured));
         Ok((common.recorded_config(input, output)?, None))

@@ -12,7 +12,7 @@ use super::{
 use crate::config::{Config, ConfigError, RecordConfig, duration, keywords, label, labels};
 use wakelat_core::{
     aggregate::key::Key,
-    recording::{CollectedEvents, Kept},
+    recording::{CollectedEvents, Kept, MoreEvents},
 };
 use wakelat_kernel::Machine;
 
@@ -51,6 +51,14 @@ pub(super) struct RecordFlags {
 
     #[command(flatten)]
     collect: CollectFlags,
+
+    /// Also record every wakeup, for `trace --all -w`
+    #[arg(short = 'w', long, help_heading = "What is kept")]
+    wakeups: bool,
+
+    /// Also record the migrations of tasks that do not wait, for `trace --all -M`
+    #[arg(long, help_heading = "What is kept")]
+    migrations: bool,
 
     /// Label the recording, such as release=42; repeatable
     #[arg(short = 'M', long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Output")]
@@ -118,8 +126,12 @@ impl RecordFlags {
         if flight_recorder.is_some() {
             config.set_flight_recorder()?;
         }
+        if self.wakeups {
+            config.check_sees_wakeups("--wakeups", "each of them")?;
+        }
+        let more = MoreEvents { wakeups: self.wakeups, migrations: self.migrations };
         let events = RecordConfig::of_events(collected, labels(&self.label)?);
-        Ok((config, RecordConfig { kept, trigger: self.trigger, flight_recorder, ..events }))
+        Ok((config, RecordConfig { kept, more, trigger: self.trigger, flight_recorder, ..events }))
     }
 
     /// Rejects flags that were given and do not apply to what is kept.
@@ -128,6 +140,8 @@ impl RecordFlags {
             ("by", "--by", KeepChoice::Hist, "hist"),
             ("interval", "--interval", KeepChoice::Hist, "hist"),
             ("collect", "--collect", KeepChoice::Events, "events"),
+            ("wakeups", "--wakeups", KeepChoice::Events, "events"),
+            ("migrations", "--migrations", KeepChoice::Events, "events"),
             ("last", "--last", KeepChoice::Events, "events"),
         ];
         match flags.iter().find(|(id, _, of, _)| *of != self.keep && given(id)) {

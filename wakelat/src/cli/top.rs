@@ -7,7 +7,7 @@ use clap::{
 
 use super::{CliError, CommonFlags, GroupingFlags, RecordingFlags, collected_events::DEFAULT};
 use crate::config::{Config, TableConfig, duration, number};
-use wakelat_core::{aggregate::key::Key, render::top_table::Sort};
+use wakelat_core::{aggregate::key::Key, recording::MoreEvents, render::top_table::Sort};
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
@@ -26,7 +26,8 @@ with --batch, with a flag of the table (--sort, --limit, --last, --by), and if a
 no events from the kernel (--mode aggregate, --max-overhead).
 The table covers all waits since the start (--last: in the last interval), of all classes, including
 preempted tasks (see --class). `run time` is the CPU time that the kernel accounted to a thread in
-that time; `-` means unknown. Only tables of threads have this column.";
+that time; `-` means unknown. Only tables of threads have this column, and those of recordings, which
+sum up the recorded slices of each group.";
 
 /// Show a live table of tasks: waits, average, percentiles, and the longest wait with its time
 #[derive(Debug, Args)]
@@ -100,7 +101,8 @@ impl TopFlags {
         given: impl Fn(&str) -> bool,
         machine: impl FnOnce() -> Result<Machine, CliError>,
     ) -> Result<Config, CliError> {
-        let (mut config, machine) = self.recording.config(&self.common, None, &given, machine)?;
+        let (mut config, machine) =
+            self.recording.config(&self.common, None, MoreEvents::default(), &given, machine)?;
         // A recording has one table, unless an interval is requested; one that is being made is also shown live.
         let is_live = machine.is_some() || config.measured().is_some() && config.output.is_terminal();
         let has_interval = is_live || given("interval");

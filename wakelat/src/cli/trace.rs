@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{CliError, CommonFlags, RecordingFlags};
 use crate::config::{Config, ConfigError, CpuMap, TraceAllConfig, TraceRows};
-use wakelat_core::timeline::timehist::SchedLineOptions;
+use wakelat_core::{recording::MoreEvents, timeline::timehist::SchedLineOptions};
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
@@ -72,7 +72,8 @@ impl TraceFlags {
         if let (false, Some((flag, _))) = (all.all, of_all.iter().find(|(_, given)| *given)) {
             return Err(ConfigError::usage(flag, "only applies to `--all`; add it").into());
         }
-        let (mut config, machine) = self.recording.config(&self.common, None, given, machine)?;
+        let more = MoreEvents { wakeups: all.wakeups, migrations: all.migrations };
+        let (mut config, machine) = self.recording.config(&self.common, None, more, given, machine)?;
         if !all.all {
             if self.breakdown {
                 config.set_breakdown()?;

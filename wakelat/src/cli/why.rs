@@ -9,6 +9,7 @@ use super::{
     collected_events::CollectFlags, grouping::ModeChoice, stacks::StacksFlags,
 };
 use crate::config::{Command, WhyConfig, WhyLayout, number};
+use wakelat_core::recording::MoreEvents;
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
@@ -127,7 +128,8 @@ impl WhyFlags {
             )));
         }
         adjust_from(&mut self.common.filter);
-        let (mut config, machine) = self.recording.config(&self.common, Some(&self.collect), given, machine)?;
+        let (mut config, machine) =
+            self.recording.config(&self.common, Some(&self.collect), MoreEvents::default(), given, machine)?;
         config.set_why(self.grouping.config(&[])?, machine.as_ref())?;
         if stacks.waker {
             config.check_sees_wakeups("--stacks=waker", "the stacks of wakers")?;

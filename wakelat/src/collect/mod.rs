@@ -34,7 +34,11 @@ use aya::{
 };
 use aya_log::EbpfLogger;
 use wakelat_common::{Classes, Counters, cpu_words::CpuWords, filter::Filter, timeline::CpuState};
-use wakelat_core::{recording::CollectedEvents, report::SwitchInTerms, why::counted::CauseGroups};
+use wakelat_core::{
+    recording::{CollectedEvents, Header, MoreEvents},
+    report::SwitchInTerms,
+    why::counted::CauseGroups,
+};
 
 use self::mapped_array::MappedArray;
 pub use self::{
@@ -150,6 +154,16 @@ impl TimelineSettings {
             forks: fork,
             cgroups: true,
             ..Self::OF_WAITS
+        }
+    }
+
+    /// What is needed for a recording with this header.
+    pub fn of_recording(header: &Header) -> Self {
+        let MoreEvents { wakeups, migrations } = header.more;
+        Self {
+            wakeups,
+            migrations: if migrations { MigrationScope::All } else { MigrationScope::Waiting },
+            ..Self::of(header.collected)
         }
     }
 }

@@ -66,6 +66,7 @@ pub fn header(config: &Config, record: &RecordConfig) -> Header {
         own_pid: (!config.filter.include_self).then(std::process::id),
         has_warm_up: config.window.warm_up_ns > 0,
         kept: record.kept.clone(),
+        more: record.more,
         text: None,
     }
 }
@@ -146,7 +147,7 @@ impl RecordView<'_> {
     /// A view of a measurement with this header.
     pub fn new(header: Header) -> Self {
         Self {
-            timeline: (header.kept == Kept::Events).then(|| TimelineSettings::of(header.collected)),
+            timeline: (header.kept == Kept::Events).then(|| TimelineSettings::of_recording(&header)),
             header: Some(header),
             recorder: Recorder::default(),
             file: Encoder::default(),

@@ -11,12 +11,13 @@ use super::{
 };
 use crate::{
     collect::{MigrationScope, TimelineSettings},
-    config::{Config, CpuMap, FilterConfig, TraceAllConfig},
+    config::{Config, ConfigError, CpuMap, FilterConfig, TraceAllConfig},
     session::{StopReason, View},
+    status::status,
 };
 use wakelat_core::{
     aggregate::key::Names,
-    recording::Header,
+    recording::{Header, MoreEvents},
     render::{self, EventRenderer, Style},
     report::Report,
     timeline::{
@@ -32,6 +33,7 @@ use wakelat_kernel::cpus::Cpus;
 /// Errors of [`crate::session::run`], or if the recording cannot be read or does not have what `config` requests.
 pub fn trace_all(config: &Config, all: &TraceAllConfig) -> Result<StopReason> {
     let (source, config) = Source::open(config)?;
+    check_events(all.shown, &config, &source.headers())?;
     let cpu_map = cpu_map(all, &config, source.headers().first().copied())?;
     let (style, _) = style(&config.output);
     let mut view = TraceAllView {
@@ -43,6 +45,19 @@ pub fn trace_all(config: &Config, all: &TraceAllConfig) -> Result<StopReason> {
         warming_up: config.window.warm_up_ns > 0,
     };
     source.show(&config, &mut view)
+}
+
+/// Checks that the recordings with these headers have the events that are `shown`; says so if they have only some.
+fn check_events(shown: SchedLineOptions, config: &Config, headers: &[&Header]) -> Result<(), ConfigError> {
+    let Some(has) = headers.iter().map(|header| header.more).reduce(MoreEvents::both) else { return Ok(()) };
+    if shown.wakeups && !has.wakeups {
+        let why = "the recording has no wakeups; leave it out, or record them with `wakelat record --wakeups`";
+        return Err(ConfigError::usage("--wakeups", why));
+    }
+    if shown.migrations && !has.migrations && !config.output.quiet {
+        status("only migrations of waiting tasks are in the recording; `wakelat record --migrations` records all");
+    }
+    Ok(())
 }
 
 /// The CPUs that have a column each; empty for no columns.

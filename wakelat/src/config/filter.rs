@@ -132,6 +132,13 @@ impl FilterConfig {
         self.parts & !(part::OTHERS | part::CPU) == 0
     }
 
+    /// Whether the filter accepts a thread, by its ID and name alone; false if they do not decide it. CPUs apart.
+    pub fn wants_by_name(&self, tid: u32, comm: &Comm) -> bool {
+        self.parts & !(part::OTHERS | part::CPU | part::PID | part::COMM) == 0
+            && (self.parts & part::PID == 0 || self.pids.contains(&own_tid(tid)))
+            && self.wants_comm(comm)
+    }
+
     /// Whether the filter accepts only some of the tasks and CPUs of a recording.
     pub fn selects_recorded(&self) -> bool {
         self.parts & !part::OTHERS != 0

@@ -12,7 +12,7 @@ use super::{
 use wakelat_core::{
     aggregate::key::Key,
     files::MAX_FILES,
-    recording::{CollectedEvents, Kept, TimeRange},
+    recording::{CollectedEvents, Kept, MoreEvents, TimeRange},
     render::OutputFormat,
     report::{LatencyFrom, Mode},
 };
@@ -31,6 +31,8 @@ pub struct RecordConfig {
     pub kept: Kept,
     /// The events that are collected besides switches.
     pub collected: CollectedEvents,
+    /// The events besides those that explain waits.
+    pub more: MoreEvents,
     /// The labels of the recording.
     pub labels: BTreeMap<String, String>,
     /// Why the recording is made, if that is known.
@@ -42,7 +44,14 @@ pub struct RecordConfig {
 impl RecordConfig {
     /// All events, with these besides switches, written as they come.
     pub(crate) const fn of_events(collected: CollectedEvents, labels: BTreeMap<String, String>) -> Self {
-        Self { kept: Kept::Events, collected, labels, trigger: None, flight_recorder: None }
+        Self {
+            kept: Kept::Events,
+            collected,
+            more: MoreEvents { wakeups: false, migrations: false },
+            labels,
+            trigger: None,
+            flight_recorder: None,
+        }
     }
 }
 

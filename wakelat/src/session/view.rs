@@ -63,6 +63,11 @@ pub trait View {
         Ok(())
     }
 
+    /// Whether the view shows how long the tasks of each group of a recording ran.
+    fn shows_run_times(&self) -> bool {
+        false
+    }
+
     /// Whether each report covers everything since the start instead of only the last window.
     fn is_cumulative(&self) -> bool {
         false

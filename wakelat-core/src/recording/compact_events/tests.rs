@@ -9,7 +9,9 @@ use crate::{
         frame_reader::FrameReader,
     },
     timeline::{
-        event::{DetailedWait, EventKind, InterruptEvent, InterruptSource, MigrationEvent, SwitchEvent, Unseen},
+        event::{
+            DetailedWait, EventKind, InterruptEvent, InterruptSource, MigrationEvent, SwitchEvent, Unseen, WakeupEvent,
+        },
         testing::{EventStream, task},
     },
     wait::{Comm, Wait},
@@ -122,7 +124,11 @@ fn any_event() -> impl Strategy<Value = Event> {
             let comm = Comm::new(b"make");
             EventKind::Migration(MigrationEvent { at_ns, tid: 7, comm, waiting: true, from_cpu: 1, to_cpu })
         });
-        let kind = prop_oneof![6 => any_switch(cpu), 2 => interrupt, 1 => migration];
+        let wakeup = (any_number(), any::<u32>(), any::<bool>()).prop_map(|(at_ns, tid, new)| {
+            let comm = Comm::new(b"make");
+            EventKind::Wakeup(WakeupEvent { at_ns, tid, comm, new, running: !new, target_cpu: 1, waker_tid: 7 })
+        });
+        let kind = prop_oneof![6 => any_switch(cpu), 2 => interrupt, 1 => migration, 1 => wakeup];
         (prop_oneof![3 => 1u32..4, 1 => any::<u32>()], kind).prop_map(move |(seq, kind)| Event { cpu, seq, kind })
     })
 }

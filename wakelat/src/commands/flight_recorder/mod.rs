@@ -167,7 +167,7 @@ fn wait_trigger(wait: &Wait) -> String {
 
 impl View for FlightRecorder {
     fn shows_events(&self) -> Option<TimelineSettings> {
-        Some(TimelineSettings::of(self.header.collected))
+        Some(TimelineSettings::of_recording(&self.header))
     }
 
     fn shows_groups(&self) -> bool {

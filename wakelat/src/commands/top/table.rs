@@ -16,9 +16,11 @@ use crate::{
     collect::TimelineSettings,
     config::{Config, TableConfig},
     session::{StopReason, View},
+    status::status,
 };
 use wakelat_core::{
     aggregate::key::Key,
+    recording::Kept,
     render::{self, ReportRenderer, Style, screen},
     report::{Group, KeyValue, Report},
 };
@@ -30,6 +32,9 @@ use wakelat_kernel::run_times::RunTimes;
 /// Errors of [`Source::show`].
 pub fn show(source: Source, config: &Config, table: TableConfig) -> Result<StopReason> {
     let (is_live, has_tasks) = (source.is_live(), source.headers().is_empty());
+    if !config.output.quiet && source.headers().iter().any(|header| header.kept != Kept::Events) {
+        status("no run times: the recording does not keep every switch (`record --keep events` does)");
+    }
     let (style, _) = style(&config.output);
     let keys = config.key_names();
     let view = render::ReportView::Table { sort: table.sort, limit: table.limit };
@@ -111,6 +116,11 @@ impl TopView {
 impl View for TopView {
     fn shows_events(&self) -> Option<TimelineSettings> {
         self.timeline
+    }
+
+    fn shows_run_times(&self) -> bool {
+        // Those of a measurement are the kernel's.
+        self.run_times.is_none()
     }
 
     fn is_cumulative(&self) -> bool {

@@ -70,6 +70,7 @@ impl<'a> Replay<'a> {
                 classes: config.classes,
                 threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
                 has_filter: config.filter.parts != 0 || !input.cgroups.is_empty(),
+                with_run_times: view.shows_run_times() && headers.iter().all(|header| header.kept == Kept::Events),
             }),
             groups: RecordedGroups::default(),
             has_histograms: headers.iter().any(|header| matches!(header.kept, Kept::Histograms { .. })),
@@ -121,7 +122,10 @@ impl<'a> Replay<'a> {
         self.names.learn(&frame);
         match frame {
             Frame::UnixOffset(ns) => self.unix_offset_ns = ns,
-            Frame::WarmedUp => self.view.warmed_up(out)?,
+            Frame::WarmedUp => {
+                self.window.warmed_up();
+                self.view.warmed_up(out)?;
+            }
             Frame::Event(event) => self.take_event(event.into_owned(), out)?,
             Frame::Wait(wait) => {
                 let mut wait = wait.into_owned();
@@ -165,8 +169,9 @@ impl<'a> Replay<'a> {
         match &mut event.kind {
             EventKind::Switch(switch) => self.take_switch(switch, out)?,
             // Like the programs, only for tasks that the filter accepts: no event is missing.
-            EventKind::Migration(MigrationEvent { tid, .. }) | EventKind::Wakeup(WakeupEvent { tid, .. })
-                if !self.wants(*tid) =>
+            EventKind::Migration(MigrationEvent { tid, comm, .. })
+            | EventKind::Wakeup(WakeupEvent { tid, comm, .. })
+                if !self.wants(*tid, comm) =>
             {
                 *self.left_out.entry(event.cpu).or_default() += 1;
                 return Ok(());
@@ -174,6 +179,7 @@ impl<'a> Replay<'a> {
             _ => {}
         }
         event.seq = event.seq.wrapping_sub(self.left_out.get(&event.cpu).copied().unwrap_or(0));
+        self.window.follow(&event);
         if let Some(breakdown) = self.timeline.as_mut().and_then(|timeline| timeline.push(&event)) {
             self.window.record_breakdown(breakdown);
         }
@@ -244,11 +250,11 @@ impl<'a> Replay<'a> {
             && (self.input.cgroups.is_empty() || wants_cgroup())
     }
 
-    /// Whether the filter accepts a thread at an event that has only its ID. Without a filter, it also accepts a thread
-    /// that was not seen at a switch yet.
-    fn wants(&self, tid: u32) -> bool {
-        let accepts_all = self.config.filter.wants_any_task() && self.input.cgroups.is_empty();
-        self.wanted.get(&tid).copied().unwrap_or(accepts_all)
+    /// Whether the filter accepts a thread at an event that has only its ID and name. A thread that was not seen at a
+    /// switch yet is accepted if these decide it.
+    fn wants(&self, tid: u32, comm: &Comm) -> bool {
+        let by_name = || self.input.cgroups.is_empty() && self.config.filter.wants_by_name(tid, comm);
+        self.wanted.get(&tid).copied().unwrap_or_else(by_name)
     }
 
     /// Reports an interval if one ends with this reading. Returns whether one does.
@@ -316,24 +322,51 @@ mod tests {
         }
     }
 
-    #[test]
-    fn an_event_that_the_filter_leaves_out_is_not_a_lost_one() {
-        let line = "wakelat why -i file --tid 7";
+    /// A view, and the configuration that `line` gives for a recording with this header.
+    fn config(line: &str, header: &Header) -> (Config, RecordedInput) {
         let parsed = crate::cli::parse(line.split(' ').map(Into::into)).unwrap();
         let Command::Why(config, _) = parsed.command else { panic!("{line}") };
-        let (input, header) =
-            (config.input.clone().unwrap(), Header { classes: Class::ALL.into(), ..Header::default() });
-        let config = config_of(&[&header], &config, &input).unwrap();
+        let input = config.input.clone().unwrap();
+        (config_of(&[header], &config, &input).unwrap(), input)
+    }
+
+    /// The migrations of these threads that `wakelat why -i file` with these flags shows, with their numbers, if only
+    /// that of TID 7 was seen at a switch.
+    fn shown(flags: &str, migrations: &[(u32, u32)]) -> Vec<(u32, u32)> {
+        let header = Header { classes: Class::ALL.into(), ..Header::default() };
+        let (config, input) = config(&format!("wakelat why -i file {flags}"), &header);
         let mut shown = Shown::default();
         let mut replay = Replay::new(&config, &input, &[&header], &mut shown);
         replay.wanted.insert(7, true);
-        for (tid, seq) in [(7, 1), (8, 2), (7, 3), (7, 5)] {
-            let (at_ns, comm) = (u64::from(seq), Comm::new(b"task"));
+        for (tid, seq) in migrations.iter().copied() {
+            let (at_ns, comm) = (u64::from(seq), Comm::new(format!("task-{tid}").as_bytes()));
             let migration = MigrationEvent { at_ns, tid, comm, waiting: true, from_cpu: 0, to_cpu: 1 };
             let event = Event { cpu: 0, seq, kind: EventKind::Migration(migration) };
             replay.take(Frame::Event(Cow::Owned(event)), None, &mut Vec::new()).unwrap();
         }
+        shown.0
+    }
+
+    #[test]
+    fn an_event_that_the_filter_leaves_out_is_not_a_lost_one() {
         // The fourth event was lost when the recording was made.
-        assert_eq!(shown.0, [(7, 1), (7, 2), (7, 4)]);
+        assert_eq!(shown("--tid 7", &[(7, 1), (8, 2), (7, 3), (7, 5)]), [(7, 1), (7, 2), (7, 4)]);
+    }
+
+    #[test]
+    fn a_thread_without_a_switch_so_far_is_judged_by_its_id_and_name() {
+        let both = [(8, 1), (9, 2)];
+        for (flags, expected) in [
+            ("-q", &both[..]),
+            ("--cpus 0", &both[..]),
+            ("--tid 8", &[(8, 1)]),
+            ("--comm task-8", &[(8, 1)]),
+            ("--comm task-8 --tid 9", &[]),
+            // Unknown until a switch.
+            ("--pid 8", &[]),
+            ("--comm task-8 --prio 120", &[]),
+        ] {
+            assert_eq!(shown(flags, &both), expected, "{flags}");
+        }
     }
 }
