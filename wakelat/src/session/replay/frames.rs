@@ -35,7 +35,8 @@ pub struct Replay<'a> {
     has_histograms: bool,
     /// Splits waits into components, if they are grouped by component.
     timeline: Option<Timeline>,
-    /// Whether the filter accepts a thread, as it was at its last switch.
+    /// Whether the filter accepts a thread, as it was at its last switch; only of threads for which that is not as for
+    /// those that no switch has shown.
     wanted: HashMap<u32, bool>,
     /// Number of events of each CPU that the filter has left out.
     left_out: HashMap<u32, u32>,
@@ -187,7 +188,11 @@ impl<'a> Replay<'a> {
     fn take_switch(&mut self, switch: &mut SwitchEvent, out: &mut dyn Write) -> io::Result<()> {
         for task in [&mut switch.prev, &mut switch.next] {
             task.wanted = self.wants_task((task.tid, task.pid), &task.comm, (task.prio, task.policy), task.cgroup_id);
-            self.wanted.insert(task.tid, task.wanted);
+            if task.wanted != self.accepts_unknown() {
+                self.wanted.insert(task.tid, task.wanted);
+            } else if !self.wanted.is_empty() {
+                self.wanted.remove(&task.tid);
+            }
         }
         if let Some(ended) = &mut switch.ended_wait
             && !self.take_wait(&mut ended.wait, switch.next.wanted, out)?
@@ -247,8 +252,12 @@ impl<'a> Replay<'a> {
     /// Whether the filter accepts a thread at an event that has only its ID. Without a filter, it also accepts a thread
     /// that was not seen at a switch yet.
     fn wants(&self, tid: u32) -> bool {
-        let accepts_all = self.config.filter.wants_any_task() && self.input.cgroups.is_empty();
-        self.wanted.get(&tid).copied().unwrap_or(accepts_all)
+        self.wanted.get(&tid).copied().unwrap_or_else(|| self.accepts_unknown())
+    }
+
+    /// Whether a thread is accepted that no switch has shown.
+    fn accepts_unknown(&self) -> bool {
+        self.config.filter.wants_any_task() && self.input.cgroups.is_empty()
     }
 
     /// Reports an interval if one ends with this reading. Returns whether one does.
