@@ -56,6 +56,7 @@ pub struct Share {
 
 impl Share {
     /// Adds a piece of this length: ns.
+    #[inline]
     fn add(&mut self, ns: u64) {
         self.ns += ns;
         self.times += 1;
@@ -141,6 +142,7 @@ impl Breakdown {
     }
 
     /// Assigns the time from `from_ns` to `to_ns`, which is later, to a share of [`Self::share_of`].
+    #[inline]
     pub(super) fn add_span_to(&mut self, share: usize, cpu: Option<u32>, from_ns: u64, to_ns: u64) {
         self.shares[share].add(to_ns - from_ns);
         self.spans.push(Span { share, cpu, from_ns, to_ns });

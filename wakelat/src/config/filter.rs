@@ -139,6 +139,9 @@ impl FilterConfig {
 
     /// Whether the filter accepts a task with these properties; cgroups and CPUs apart.
     pub fn wants_recorded(&self, tid: u32, pid: u32, comm: &Comm, prio: i32, policy: u32) -> bool {
+        if self.wants_any_task() {
+            return true;
+        }
         let accepts = |part, accepted: bool| self.parts & part == 0 || accepted;
         accepts(part::TGID, self.tgids.contains(&own_tid(pid)))
             && accepts(part::PID, self.pids.contains(&own_tid(tid)))

@@ -37,27 +37,32 @@ pub struct Timeline {
 struct OccupantShares {
     /// The number of the wait; the first is 1.
     wait: u64,
-    /// By the number of the occupant: the wait in which it last had time, and the index of its share in that; `None` if
-    /// the occupant is the waiting task itself.
-    by_id: Vec<(u64, Option<usize>)>,
+    /// By the number of the occupant: the wait in which it last had time, and the index of its share in that, or
+    /// [`OccupantShares::OF_WAITER`].
+    by_id: Vec<(u64, u32)>,
 }
 
 impl OccupantShares {
+    /// The occupant is the waiting task itself.
+    const OF_WAITER: u32 = u32::MAX;
+
     /// Begins another wait, with this many occupants.
     fn begin_wait(&mut self, occupants: usize) {
         self.wait += 1;
         if self.by_id.len() < occupants {
-            self.by_id.resize(occupants, (0, None));
+            self.by_id.resize(occupants, (0, Self::OF_WAITER));
         }
     }
 
-    /// The share of an occupant, which `find` returns when the occupant first has time in this wait.
+    /// The share of an occupant, which `find` returns when the occupant first has time in this wait; `None` if it is the
+    /// waiting task.
+    #[inline]
     fn get(&mut self, id: OccupantId, find: impl FnOnce() -> Option<usize>) -> Option<usize> {
         let (wait, share) = &mut self.by_id[id.index()];
         if *wait != self.wait {
-            (*wait, *share) = (self.wait, find());
+            (*wait, *share) = (self.wait, find().map_or(Self::OF_WAITER, |index| index as u32));
         }
-        *share
+        (*share != Self::OF_WAITER).then_some(*share as usize)
     }
 }
 
