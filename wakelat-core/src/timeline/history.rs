@@ -108,19 +108,16 @@ impl History {
 
     /// Assigns to an interrupt the time that had been assigned to the task that it interrupted: not the time of nested
     /// interrupts, and, where a softirq can be preempted, not the time of other tasks.
-    fn carve(
-        &mut self,
-        interrupt: &InterruptEvent,
-        id: OccupantId,
-        interrupted: Option<u32>,
-        occupants: &Occupants,
-    ) {
+    fn carve(&mut self, interrupt: &InterruptEvent, id: OccupantId, interrupted: Option<u32>, occupants: &Occupants) {
         while self.segments.back().is_some_and(|last| last.to_ns > interrupt.from_ns) {
             self.scratch.extend(self.segments.pop_back());
         }
         while let Some(segment) = self.scratch.pop() {
             let is_interrupted = segment.occupant == OccupantId::NEXT_SWITCH
-                || occupants.get(segment.occupant).tid().is_some_and(|tid| interrupted.is_none_or(|interrupted| interrupted == tid));
+                || occupants
+                    .get(segment.occupant)
+                    .tid()
+                    .is_some_and(|tid| interrupted.is_none_or(|interrupted| interrupted == tid));
             if !is_interrupted {
                 self.segments.push_back(segment);
                 continue;
