@@ -1,5 +1,7 @@
 //! A wait in user terms: every source produces it, and all later stages work on it.
 
+use std::hash::{Hash, Hasher};
+
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{Error, Visitor},
@@ -7,7 +9,7 @@ use serde::{
 use wakelat_common::Class;
 
 /// The name of a task: up to 15 bytes without a NUL, as the kernel keeps it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Comm([u8; 16]);
 
 impl Comm {
@@ -24,6 +26,14 @@ impl Comm {
     pub fn as_bytes(&self) -> &[u8] {
         let length = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
         &self.0[..length]
+    }
+}
+
+/// As one number: names are in the keys of tables that each wait looks up, and hashing an array of bytes takes several times
+/// as long.
+impl Hash for Comm {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u128(u128::from_ne_bytes(self.0));
     }
 }
 

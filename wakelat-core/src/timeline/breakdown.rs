@@ -54,6 +54,15 @@ pub struct Share {
     pub times: u64,
 }
 
+impl Share {
+    /// Adds a piece of this length: ns.
+    #[inline]
+    fn add(&mut self, ns: u64) {
+        self.ns += ns;
+        self.times += 1;
+    }
+}
+
 /// A contiguous piece of a wait that one culprit caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -127,19 +136,28 @@ impl Breakdown {
     /// Assigns the time from `from_ns` to `to_ns` to a culprit.
     pub(super) fn add_span(&mut self, culprit: Culprit, cpu: Option<u32>, from_ns: u64, to_ns: u64) {
         if from_ns < to_ns {
-            let share = self.add_share(culprit, to_ns - from_ns);
-            self.spans.push(Span { share, cpu, from_ns, to_ns });
+            let share = self.share_of(culprit);
+            self.add_span_to(share, cpu, from_ns, to_ns);
         }
+    }
+
+    /// Assigns the time from `from_ns` to `to_ns`, which is later, to a share of [`Self::share_of`].
+    #[inline]
+    pub(super) fn add_span_to(&mut self, share: usize, cpu: Option<u32>, from_ns: u64, to_ns: u64) {
+        self.shares[share].add(to_ns - from_ns);
+        self.spans.push(Span { share, cpu, from_ns, to_ns });
     }
 
     /// Assigns `ns` to a culprit without a position on the time line.
     pub(super) fn add_undated(&mut self, culprit: Culprit, ns: u64) {
         if ns > 0 {
-            self.add_share(culprit, ns);
+            let share = self.share_of(culprit);
+            self.shares[share].add(ns);
         }
     }
 
-    fn add_share(&mut self, culprit: Culprit, ns: u64) -> usize {
+    /// The index of the share of a culprit, which is appended, without any time, if there is none yet.
+    pub(super) fn share_of(&mut self, culprit: Culprit) -> usize {
         let key = culprit.key();
         let known = if self.keys.len() <= MAX_UNINDEXED {
             self.keys.iter().position(|known| *known == key)
@@ -149,22 +167,15 @@ impl Breakdown {
             }
             self.index.get(&key).copied()
         };
-        match known {
-            Some(index) => {
-                self.shares[index].ns += ns;
-                self.shares[index].times += 1;
-                index
+        known.unwrap_or_else(|| {
+            let index = self.shares.len();
+            self.shares.push(Share { culprit, ns: 0, times: 0 });
+            self.keys.push(key);
+            if !self.index.is_empty() {
+                self.index.insert(key, index);
             }
-            None => {
-                self.shares.push(Share { culprit, ns, times: 1 });
-                self.keys.push(key);
-                let index = self.shares.len() - 1;
-                if !self.index.is_empty() {
-                    self.index.insert(key, index);
-                }
-                index
-            }
-        }
+            index
+        })
     }
 
     /// The components that the wait has time in, with that time: ns.

@@ -1,5 +1,7 @@
 //! The components of a wait, and the tasks, interrupts and cgroups that cause them.
 
+use std::hash::{Hash, Hasher};
+
 use super::event::{InterruptSource, TaskInfo};
 use crate::wait::Comm;
 
@@ -86,7 +88,7 @@ pub enum Actor {
 }
 
 /// A task that ran while another waited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunningTask {
     /// Thread id.
     pub tid: u32,
@@ -155,13 +157,22 @@ pub struct Culprit {
 
 /// The key by which shares of one culprit are added up. A task is identified by its TID and its name, because another
 /// task may get the same TID later; an interrupt is identified by its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CulpritKey {
     /// The component.
     pub component: Component,
     kind: u8,
     id: u64,
     name: Comm,
+}
+
+/// As two numbers: tables look up the key of each share of each wait.
+impl Hash for CulpritKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { component, kind, id, name } = *self;
+        state.write_u128(u128::from(id) | u128::from(kind) << 64 | (component as u128) << 72);
+        name.hash(state);
+    }
 }
 
 impl Culprit {

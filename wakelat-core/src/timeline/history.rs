@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use super::{
-    component::{RunningTask, UnknownReason},
-    event::{Event, InterruptEvent, InterruptSource, SwitchEvent, TaskInfo},
+    component::UnknownReason,
+    event::{Event, InterruptEvent, SwitchEvent, TaskInfo},
+    occupants::{CpuOccupant, OccupantId, Occupants},
 };
 
 /// A time in which one occupant had the CPU.
@@ -15,37 +16,7 @@ pub struct Segment {
     /// When it ends and the next one begins: ns of CLOCK_MONOTONIC.
     pub to_ns: u64,
     /// What had the CPU.
-    pub occupant: CpuOccupant,
-}
-
-/// What had the CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CpuOccupant {
-    /// A task, and whether real-time tasks had used up their time when it was switched in.
-    Task(RunningTask, bool),
-    /// The idle task with its C-state, and whether real-time tasks had used up their time when it was switched in.
-    Idle(Option<u8>, bool),
-    /// An interrupt or softirq, without what interrupted it.
-    Interrupt(InterruptSource),
-    /// A task that the next switch will identify.
-    NextSwitch,
-    /// Unknown, for this reason.
-    Unknown(UnknownReason),
-}
-
-impl CpuOccupant {
-    /// Whether real-time tasks had used up their time on the CPU, and this is a task.
-    pub fn is_rt_throttled(&self) -> bool {
-        matches!(self, Self::Task(_, true) | Self::Idle(_, true))
-    }
-
-    fn tid(&self) -> Option<u32> {
-        match self {
-            Self::Task(task, _) => Some(task.tid),
-            Self::Idle(..) => Some(0),
-            _ => None,
-        }
-    }
+    pub occupant: OccupantId,
 }
 
 /// What one CPU did, as far back as there is room.
@@ -61,7 +32,7 @@ pub struct History {
     /// When the last segment ends: ns of CLOCK_MONOTONIC. `None` before the first event.
     until_ns: Option<u64>,
     /// What has the CPU from then on. `None` until a switch shows it, at first and after a loss.
-    current: Option<CpuOccupant>,
+    current: Option<OccupantId>,
     /// When the slice of `current` began: ns of CLOCK_MONOTONIC.
     slice_start_ns: u64,
     /// The number of the last record; the first is 1.
@@ -77,7 +48,7 @@ impl History {
         match self.until_ns {
             None => self.until_ns = Some(at_ns),
             Some(_) if lost > 0 => {
-                self.extend(at_ns, CpuOccupant::Unknown(UnknownReason::Lost));
+                self.extend(at_ns, OccupantId::unknown(UnknownReason::Lost));
                 // Another task may have been switched in meanwhile: the next switch names the outgoing one.
                 self.current = None;
                 self.slice_start_ns = self.until_ns.unwrap_or(at_ns);
@@ -88,58 +59,65 @@ impl History {
     }
 
     /// Ends a slice, assigns its time to the task or tasks that had it, and begins the next slice.
-    pub fn switch(&mut self, switch: &SwitchEvent) {
+    pub fn switch(&mut self, switch: &SwitchEvent, occupants: &mut Occupants) {
         let prev = match occupant(&switch.prev, false) {
             CpuOccupant::Idle(..) => {
-                CpuOccupant::Idle(switch.idle_state, matches!(self.current, Some(CpuOccupant::Idle(_, true))))
+                let current = self.current.map(|current| occupants.get(current));
+                CpuOccupant::Idle(switch.idle_state, matches!(current, Some(CpuOccupant::Idle(_, true))))
             }
             task => task,
         };
         let unseen = switch.unseen.and_then(|unseen| unseen.switches);
-        let is_whole = self.current.is_none_or(|current| current.tid() == prev.tid());
+        let is_whole = self.current.is_none_or(|current| occupants.get(current).tid() == prev.tid());
         let switched_in_ns = switch.unseen.and_then(|unseen| unseen.switched_in_ns);
+        let unseen_task = OccupantId::unknown(UnknownReason::Unseen);
         // The occupant at the start of the slice, and the one at its end with the time from which it had the CPU.
         let (first, then_ns, then) = match (self.current, unseen, switched_in_ns) {
             (current, None | Some(0), _) if is_whole => {
-                let only = current.filter(|current| matches!(current, CpuOccupant::Task(..))).unwrap_or(prev);
+                let task = current.filter(|current| matches!(occupants.get(*current), CpuOccupant::Task(..)));
+                let only = task.unwrap_or_else(|| occupants.id(prev));
                 (only, switch.at_ns, only)
             }
             // A single unseen switch went from the task that was switched in to the outgoing one.
-            (Some(current), Some(1), Some(switched_in_ns)) => (current, switched_in_ns, prev),
-            (_, _, Some(switched_in_ns)) => (CpuOccupant::Unknown(UnknownReason::Unseen), switched_in_ns, prev),
+            (Some(current), Some(1), Some(switched_in_ns)) => (current, switched_in_ns, occupants.id(prev)),
+            (_, _, Some(switched_in_ns)) => (unseen_task, switched_in_ns, occupants.id(prev)),
             // When the outgoing task was switched in is unknown.
-            (.., None) => (CpuOccupant::Unknown(UnknownReason::Unseen), switch.at_ns, prev),
+            (.., None) => (unseen_task, switch.at_ns, occupants.id(prev)),
         };
-        self.extend(switch.at_ns, CpuOccupant::NextSwitch);
-        self.resolve_slice(first, then_ns, then);
-        self.current = Some(occupant(&switch.next, switch.rt_throttled));
+        self.extend(switch.at_ns, OccupantId::NEXT_SWITCH);
+        self.resolve_slice(first, then_ns, then, occupants);
+        self.current = Some(occupants.id(occupant(&switch.next, switch.rt_throttled)));
         self.slice_start_ns = self.until_ns.unwrap_or(switch.at_ns);
     }
 
     /// Assigns its time to an interrupt or softirq that has ended.
-    pub fn interrupt(&mut self, noise: &InterruptEvent) {
+    pub fn interrupt(&mut self, noise: &InterruptEvent, occupants: &mut Occupants) {
         let Some(until_ns) = self.until_ns else { return };
         if noise.from_ns >= noise.to_ns {
             return;
         }
-        let current = self.current.unwrap_or(CpuOccupant::NextSwitch);
+        let current = self.current.unwrap_or(OccupantId::NEXT_SWITCH);
+        let interrupt = occupants.id(CpuOccupant::Interrupt(noise.source));
         if noise.from_ns >= until_ns {
             self.extend(noise.from_ns, current);
         } else {
-            self.carve(noise, current.tid());
+            self.carve(noise, interrupt, occupants.get(current).tid(), occupants);
         }
-        self.extend(noise.to_ns, CpuOccupant::Interrupt(noise.source));
+        self.extend(noise.to_ns, interrupt);
     }
 
     /// Assigns to an interrupt the time that had been assigned to the task that it interrupted: not the time of nested
     /// interrupts, and, where a softirq can be preempted, not the time of other tasks.
-    fn carve(&mut self, interrupt: &InterruptEvent, interrupted: Option<u32>) {
+    fn carve(&mut self, interrupt: &InterruptEvent, id: OccupantId, interrupted: Option<u32>, occupants: &Occupants) {
         while self.segments.back().is_some_and(|last| last.to_ns > interrupt.from_ns) {
             self.scratch.extend(self.segments.pop_back());
         }
         while let Some(segment) = self.scratch.pop() {
-            let is_interrupted = segment.occupant == CpuOccupant::NextSwitch
-                || segment.occupant.tid().is_some_and(|tid| interrupted.is_none_or(|interrupted| interrupted == tid));
+            let is_interrupted = segment.occupant == OccupantId::NEXT_SWITCH
+                || occupants
+                    .get(segment.occupant)
+                    .tid()
+                    .is_some_and(|tid| interrupted.is_none_or(|interrupted| interrupted == tid));
             if !is_interrupted {
                 self.segments.push_back(segment);
                 continue;
@@ -149,18 +127,18 @@ impl History {
             let from_ns = segment.from_ns.max(interrupt.from_ns);
             let to_ns = segment.to_ns.min(interrupt.to_ns).max(from_ns);
             self.put(segment.from_ns, from_ns, segment.occupant);
-            self.put(from_ns, to_ns, CpuOccupant::Interrupt(interrupt.source));
+            self.put(from_ns, to_ns, id);
             self.put(to_ns, segment.to_ns, segment.occupant);
         }
     }
 
     /// Assigns the task time since the last switch to `first`, and from `then_ns` on to `then`.
-    fn resolve_slice(&mut self, first: CpuOccupant, then_ns: u64, then: CpuOccupant) {
+    fn resolve_slice(&mut self, first: OccupantId, then_ns: u64, then: OccupantId, occupants: &Occupants) {
         while self.segments.back().is_some_and(|last| last.from_ns >= self.slice_start_ns) {
             self.scratch.extend(self.segments.pop_back());
         }
         while let Some(segment) = self.scratch.pop() {
-            if segment.occupant == CpuOccupant::NextSwitch || segment.occupant.tid().is_some() {
+            if segment.occupant == OccupantId::NEXT_SWITCH || occupants.get(segment.occupant).tid().is_some() {
                 let middle_ns = then_ns.clamp(segment.from_ns, segment.to_ns);
                 self.put(segment.from_ns, middle_ns, first);
                 self.put(middle_ns, segment.to_ns, then);
@@ -170,13 +148,13 @@ impl History {
         }
     }
 
-    fn put(&mut self, from_ns: u64, to_ns: u64, occupant: CpuOccupant) {
+    fn put(&mut self, from_ns: u64, to_ns: u64, occupant: OccupantId) {
         if from_ns < to_ns {
             self.segments.push_back(Segment { from_ns, to_ns, occupant });
         }
     }
 
-    fn extend(&mut self, to_ns: u64, occupant: CpuOccupant) {
+    fn extend(&mut self, to_ns: u64, occupant: OccupantId) {
         let until_ns = self.until_ns.unwrap_or(to_ns);
         // The clock may step back by a few ns.
         if to_ns > until_ns {
@@ -188,6 +166,11 @@ impl History {
     /// Number of segments.
     pub fn segments(&self) -> usize {
         self.segments.len()
+    }
+
+    /// The occupants of all segments, and the one that has the CPU now.
+    pub fn occupants_mut(&mut self) -> impl Iterator<Item = &mut OccupantId> {
+        self.segments.iter_mut().map(|segment| &mut segment.occupant).chain(&mut self.current)
     }
 
     /// When each segment ends: ns of CLOCK_MONOTONIC.
@@ -210,26 +193,28 @@ impl History {
     }
 
     /// Calls `each` with what had the CPU between `from_ns` and `to_ns`, piece by piece, in order and without gaps.
-    pub fn over(&self, from_ns: u64, to_ns: u64, mut each: impl FnMut(u64, u64, &CpuOccupant)) {
+    pub fn over(&self, from_ns: u64, to_ns: u64, mut each: impl FnMut(u64, u64, OccupantId)) {
         let until_ns = self.until_ns.unwrap_or(u64::MAX);
         let begin_ns = self.segments.front().map_or(until_ns, |first| first.from_ns);
-        let mut piece = |from: u64, to: u64, occupant: &CpuOccupant| {
-            let (from, to) = (from.max(from_ns), to.min(to_ns));
-            if from < to {
-                each(from, to, occupant);
-            }
-        };
-        piece(
-            0,
-            begin_ns,
-            &CpuOccupant::Unknown(if self.is_cut { UnknownReason::HistoryLimit } else { UnknownReason::BeforeStart }),
-        );
-        let first = self.first_after(from_ns);
-        for segment in self.segments.range(first..).take_while(|segment| segment.from_ns < to_ns) {
-            piece(segment.from_ns, segment.to_ns, &segment.occupant);
+        if from_ns < begin_ns.min(to_ns) {
+            let reason = if self.is_cut { UnknownReason::HistoryLimit } else { UnknownReason::BeforeStart };
+            each(from_ns, begin_ns.min(to_ns), OccupantId::unknown(reason));
         }
-        if self.until_ns.is_some() {
-            piece(until_ns, u64::MAX, &self.current.unwrap_or(CpuOccupant::NextSwitch));
+        // Two slices instead of a range of the queue: this loop takes the most time of a busy recording.
+        let (older, newer) = self.segments.as_slices();
+        let first = self.first_after(from_ns);
+        let (older, newer) = (&older[first.min(older.len())..], &newer[first.saturating_sub(older.len())..]);
+        for segments in [older, newer] {
+            for segment in segments {
+                if segment.from_ns >= to_ns {
+                    return;
+                }
+                each(segment.from_ns.max(from_ns), segment.to_ns.min(to_ns), segment.occupant);
+            }
+        }
+        let since_ns = until_ns.max(from_ns);
+        if self.until_ns.is_some() && since_ns < to_ns {
+            each(since_ns, to_ns, self.current.unwrap_or(OccupantId::NEXT_SWITCH));
         }
     }
 
@@ -268,6 +253,7 @@ fn occupant(occupant: &TaskInfo, rt_throttled: bool) -> CpuOccupant {
 mod tests {
     use super::{
         super::{
+            component::RunningTask,
             event::EventKind,
             testing::{EventStream, task},
         },
@@ -276,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_search_from_the_end_finds_the_segment_of_any_instant() {
-        let occupant = CpuOccupant::NextSwitch;
+        let occupant = OccupantId::NEXT_SWITCH;
         for segments in 0..40 {
             let of = |at: u64| Segment { from_ns: 10 * at, to_ns: 10 * at + 10, occupant };
             let history = History { segments: (0..segments).map(of).collect(), ..History::default() };
@@ -297,15 +283,15 @@ mod tests {
         stream.switch(0, 500, task(2, "other")).prev = new;
         stream.switch(0, 600, new);
         stream.switch(0, 900, task(2, "other"));
-        let mut history = History::default();
+        let (mut history, mut occupants) = (History::default(), Occupants::default());
         for event in &stream.events {
             let EventKind::Switch(switch) = &event.kind else { panic!("{event:?}") };
             history.follow(event, switch.at_ns);
-            history.switch(switch);
+            history.switch(switch, &mut occupants);
         }
         let mut found = Vec::new();
         history.over(100, 900, |from_ns, to_ns, occupant| {
-            if let CpuOccupant::Task(RunningTask { tid: 1, cgroup_id, comm, .. }, _) = *occupant {
+            if let CpuOccupant::Task(RunningTask { tid: 1, cgroup_id, comm, .. }, _) = *occupants.get(occupant) {
                 found.push((to_ns - from_ns, cgroup_id, comm));
             }
         });

@@ -5,8 +5,8 @@
 //! The BPF programs send a record of each switch, interrupt and migration, and [`decode`] turns it into an
 //! [`event`]. Two structures remember what a wait may need later:
 //!
-//! - [`history`] keeps, for each CPU, what had the CPU from when to when, as segments without gaps. An interrupt
-//!   is known when it ends: its time is then taken from the task that it interrupted.
+//! - [`history`] keeps, for each CPU, what had the CPU from when to when, as segments without gaps; [`occupants`]
+//!   numbers what had it. An interrupt is known when it ends: its time is then taken from the task that it interrupted.
 //! - [`migrations`] keeps the migrations of each waiting task, and so the CPU whose run queue held it at any time.
 //!
 //! When a switch ends a wait, [`attribute`] divides its time line into spans, assigns each to a component and a
@@ -41,6 +41,7 @@ pub mod decode;
 pub mod event;
 pub mod history;
 pub mod migrations;
+pub mod occupants;
 pub mod stack_event;
 pub mod timehist;
 

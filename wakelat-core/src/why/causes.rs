@@ -1,8 +1,8 @@
 //! The waits of a window by cause, on which findings are based. A cause is a name, whatever the number of threads that
 //! have it.
 
-use super::sums::{TimeSum, sum_by};
-use crate::aggregate::space_saving::{Evicted, SpaceSaving};
+use super::sums::{SharesInWait, TimeSum};
+use crate::aggregate::space_saving::{Evicted, SpaceSaving, Sum};
 use crate::{
     timeline::{
         Breakdown,
@@ -69,11 +69,32 @@ impl Cause {
 /// The time of each cause, in all waits and in the waits of each task name.
 #[derive(Debug)]
 pub struct Causes {
-    all: SpaceSaving<Cause, TimeSum>,
+    all: SpaceSaving<Cause, CauseSum>,
     victims: SpaceSaving<Comm, TimeSum>,
-    pairs: SpaceSaving<(Comm, Cause), TimeSum>,
+    pairs: SpaceSaving<(Comm, Cause), CauseSum>,
+    /// Number of waits so far.
+    waits: u64,
+    /// The causes of the wait that is being added; kept for its memory.
+    of_wait: Vec<(Cause, u64)>,
     limits: [usize; 3],
     own_pids: Vec<u32>,
+}
+
+/// The time of a cause.
+#[derive(Clone, Copy, Debug, Default)]
+struct CauseSum {
+    sum: TimeSum,
+    in_wait: SharesInWait,
+}
+
+/// Of one wait, the times of up to this many causes are added up before they are added to the tables: a linear search in
+/// as many costs less than a lookup.
+const MAX_OF_WAIT: usize = 8;
+
+impl Sum for CauseSum {
+    fn size(&self) -> u128 {
+        self.sum.ns
+    }
 }
 
 impl Default for Causes {
@@ -94,6 +115,8 @@ impl Causes {
             all: SpaceSaving::default(),
             victims: SpaceSaving::default(),
             pairs: SpaceSaving::default(),
+            waits: 0,
+            of_wait: Vec::new(),
             limits,
             own_pids: Vec::new(),
         }
@@ -103,14 +126,33 @@ impl Causes {
     pub fn add(&mut self, breakdown: &Breakdown) {
         let comm = breakdown.waiter.comm;
         self.victims.entry(comm, TimeSum::default).add(breakdown.latency_ns);
-        for (cause, _, ns) in sum_by(breakdown, |culprit| Some(Cause::of(culprit, &self.own_pids))) {
-            self.all.entry(cause, TimeSum::default).add(ns);
-            self.pairs.entry((comm, cause), TimeSum::default).add(ns);
+        self.waits += 1;
+        for share in &breakdown.shares {
+            let cause = Cause::of(&share.culprit, &self.own_pids);
+            match self.of_wait.iter_mut().find(|(known, _)| *known == cause) {
+                Some((_, ns)) => *ns += share.ns,
+                None => {
+                    if self.of_wait.len() == MAX_OF_WAIT {
+                        self.flush(comm);
+                    }
+                    self.of_wait.push((cause, share.ns));
+                }
+            }
         }
+        self.flush(comm);
         let [causes, victims, pairs] = self.limits;
         self.all.evict_above(causes, |_, _| ());
         self.victims.evict_above(victims, |_, _| ());
         self.pairs.evict_above(pairs, |_, _| ());
+    }
+
+    /// Adds the times of the current wait, of a task with the name `comm`, to the tables. A cause may follow again.
+    fn flush(&mut self, comm: Comm) {
+        for (cause, ns) in self.of_wait.drain(..) {
+            for sum in [self.all.entry(cause, CauseSum::default), self.pairs.entry((comm, cause), CauseSum::default)] {
+                sum.in_wait.add(self.waits, ns, &mut sum.sum);
+            }
+        }
     }
 
     /// Removes everything.
@@ -122,7 +164,7 @@ impl Causes {
 
     /// The time of each cause in all waits, the largest first.
     pub fn ranking(&self) -> Vec<(Cause, TimeSum)> {
-        self.all.ranking().into_iter().map(|(cause, sum)| (cause, *sum)).collect()
+        self.all.ranking().into_iter().map(|(cause, sum)| (cause, sum.sum)).collect()
     }
 
     /// The causes that were evicted.
@@ -138,7 +180,7 @@ impl Causes {
 
     /// The time of a cause in the waits of the tasks of one name: ns.
     pub fn victim_ns(&self, comm: Comm, cause: Cause) -> u128 {
-        self.pairs.get(&(comm, cause)).map_or(0, |sum| sum.ns)
+        self.pairs.get(&(comm, cause)).map_or(0, |sum| sum.sum.ns)
     }
 }
 

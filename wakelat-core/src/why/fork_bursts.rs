@@ -2,7 +2,7 @@
 
 use super::{
     finding::{MIN_SHARE_PERCENT, WINDOW_DIVISOR},
-    sums::{TimeSum, sum_by},
+    sums::{SharesInWait, TimeSum},
 };
 use crate::aggregate::space_saving::{Evicted, SpaceSaving, Sum};
 use crate::{
@@ -27,6 +27,8 @@ pub struct ForkBursts {
     parents: SpaceSaving<Comm, ParentSum>,
     tasks: u64,
     execs: u64,
+    /// Number of waits so far.
+    waits: u64,
 }
 
 /// The tasks that were created in a window, whether or not others waited for them.
@@ -55,6 +57,7 @@ struct ParentSum {
     tasks: u64,
     execs: u64,
     sum: TimeSum,
+    in_wait: SharesInWait,
 }
 
 /// Tasks of one name that created many others, for which tasks waited.
@@ -93,7 +96,8 @@ impl ParentNames {
 
     /// Counts a task as one of the latest again: a task for which others wait is still alive.
     fn touch(&mut self, tid: u32) {
-        if let Some(parent) = self.old.remove(&tid)
+        if !self.old.is_empty()
+            && let Some(parent) = self.old.remove(&tid)
             && !self.young.contains_key(&tid)
         {
             self.push(tid, parent);
@@ -124,17 +128,14 @@ impl ForkBursts {
 
     /// Adds a wait, which counts once for each parent, whatever the number of its children that ran meanwhile.
     pub fn add(&mut self, breakdown: &Breakdown) {
+        self.waits += 1;
         for share in &breakdown.shares {
-            if let Actor::Task(task) = share.culprit.actor {
-                self.parent_names.touch(task.tid);
+            let Actor::Task(task) = share.culprit.actor else { continue };
+            self.parent_names.touch(task.tid);
+            if let Some(parent) = self.parent_names.get(task.tid) {
+                let parent = self.parents.entry(parent, ParentSum::default);
+                parent.in_wait.add(self.waits, share.ns, &mut parent.sum);
             }
-        }
-        let parent = |actor: &Actor| match actor {
-            Actor::Task(task) => self.parent_names.get(task.tid),
-            _ => None,
-        };
-        for (parent, _, ns) in sum_by(breakdown, |culprit| parent(&culprit.actor)) {
-            self.parents.entry(parent, ParentSum::default).sum.add(ns);
         }
         self.parents.evict_above(MAX_PARENTS, |_, _| ());
     }

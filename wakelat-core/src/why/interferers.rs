@@ -1,12 +1,12 @@
 //! Interferers: the tasks, interrupts and softirqs that made others wait, by the time they had while others waited.
 
-use super::sums::{TimeSum, sum_by};
+use super::sums::{SharesInWait, TimeSum};
 use crate::aggregate::space_saving::{Evicted, SpaceSaving, Sum};
 use crate::{
     hash::HashSet,
     timeline::{
         Breakdown,
-        component::{Actor, Culprit, CulpritKey},
+        component::{Actor, CulpritKey},
     },
 };
 
@@ -21,6 +21,8 @@ const MAX_VICTIMS: usize = 262_144;
 pub struct Interferers {
     by_actor: SpaceSaving<CulpritKey, Interferer>,
     victims: usize,
+    /// Number of waits so far.
+    waits: u64,
     limits: [usize; 2],
 }
 
@@ -31,6 +33,7 @@ pub struct Interferer {
     pub actor: Actor,
     /// The time it had while others waited, added up over the waiting tasks.
     pub sum: TimeSum,
+    in_wait: SharesInWait,
     victims: VictimSet,
 }
 
@@ -51,7 +54,12 @@ impl Sum for Interferer {
 
 impl Interferer {
     fn new(actor: Actor) -> Self {
-        Self { actor, sum: TimeSum::default(), victims: VictimSet::Exact(HashSet::default()) }
+        Self {
+            actor,
+            sum: TimeSum::default(),
+            in_wait: SharesInWait::default(),
+            victims: VictimSet::Exact(HashSet::default()),
+        }
     }
 
     /// The number of threads that waited for it; a lower bound if [`Self::has_more_victims`].
@@ -82,19 +90,21 @@ impl Default for Interferers {
 impl Interferers {
     /// A table for at most this many interferers and this many victims.
     fn with_limits(limits: [usize; 2]) -> Self {
-        Self { by_actor: SpaceSaving::default(), victims: 0, limits }
+        Self { by_actor: SpaceSaving::default(), victims: 0, waits: 0, limits }
     }
 
     /// Adds a wait.
     pub fn add(&mut self, breakdown: &Breakdown) {
-        // A task is the same interferer in every component.
-        let whose = |culprit: &Culprit| {
-            matches!(culprit.actor, Actor::Task(_) | Actor::Interrupt(_)).then(|| culprit.identity())
-        };
-        for (key, culprit, ns) in sum_by(breakdown, whose) {
-            let known = self.by_actor.entry(key, || Interferer::new(culprit.actor));
-            known.actor = culprit.actor;
-            known.sum.add(ns);
+        self.waits += 1;
+        for share in &breakdown.shares {
+            let actor = share.culprit.actor;
+            if !matches!(actor, Actor::Task(_) | Actor::Interrupt(_)) {
+                continue;
+            }
+            // A task is the same interferer in every component.
+            let known = self.by_actor.entry(share.culprit.identity(), || Interferer::new(actor));
+            known.actor = actor;
+            known.in_wait.add(self.waits, share.ns, &mut known.sum);
             if let VictimSet::Exact(victims) = &mut known.victims {
                 self.victims += usize::from(victims.insert(breakdown.waiter.tid));
             }

@@ -34,6 +34,15 @@ pub struct TimeSum {
     pub waits: u64,
 }
 
+/// The shares of one key in the wait that is being added: together, they count as one time of that wait.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SharesInWait {
+    /// The number of the wait; 0 before the first one.
+    wait: u64,
+    /// Their time so far: ns.
+    ns: u64,
+}
+
 /// The time of one culprit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CulpritSum {
@@ -72,6 +81,21 @@ impl TimeSum {
         self.ns += other.ns;
         self.max_ns = self.max_ns.max(other.max_ns);
         self.waits += other.waits;
+    }
+}
+
+impl SharesInWait {
+    /// Adds `ns` of a share to the sum of its key. Shares are added wait by wait; the first wait has the number 1.
+    pub fn add(&mut self, wait: u64, ns: u64, sum: &mut TimeSum) {
+        if ns > 0 {
+            if self.wait != wait {
+                *self = Self { wait, ns: 0 };
+                sum.waits += 1;
+            }
+            self.ns += ns;
+            sum.ns += u128::from(ns);
+            sum.max_ns = sum.max_ns.max(self.ns);
+        }
     }
 }
 
@@ -160,21 +184,4 @@ impl BreakdownSum {
     pub fn evicted(&self) -> Evicted {
         self.culprits.evicted()
     }
-}
-
-/// Adds up the shares of a wait by the key that `of` derives from their culprits; shares without a key are left out.
-/// Returns each key once, in the order of `K`, with the last of its culprits and the time of all of them: ns.
-pub fn sum_by<K: Ord>(breakdown: &Breakdown, of: impl Fn(&Culprit) -> Option<K>) -> Vec<(K, Culprit, u64)> {
-    let shares = breakdown.shares.iter();
-    let mut all: Vec<(K, Culprit, u64)> =
-        shares.filter_map(|share| Some((of(&share.culprit)?, share.culprit, share.ns))).collect();
-    all.sort_by(|(a, ..), (b, ..)| a.cmp(b));
-    all.dedup_by(|next, kept| {
-        let is_same = next.0 == kept.0;
-        if is_same {
-            (kept.1, kept.2) = (next.1, kept.2 + next.2);
-        }
-        is_same
-    });
-    all
 }

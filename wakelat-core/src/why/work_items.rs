@@ -134,6 +134,11 @@ fn for_each(
     breakdown: &Breakdown,
     mut each: impl FnMut(&RunningTask, WorkItemShare),
 ) {
+    let is_worker = |actor: &Actor| matches!(actor, Actor::Task(task) if workers.contains_key(&task.tid));
+    // A wait has more spans than shares.
+    if !breakdown.shares.iter().any(|share| is_worker(&share.culprit.actor)) {
+        return;
+    }
     for span in &breakdown.spans {
         let Actor::Task(task) = &breakdown.shares[span.share].culprit.actor else { continue };
         let Some(changes) = workers.get(&task.tid) else { continue };

@@ -117,9 +117,12 @@ impl FilterConfig {
 
     /// Whether the filter accepts a task of this name.
     pub fn wants_comm(&self, comm: &Comm) -> bool {
+        if self.parts & part::COMM == 0 {
+            return true;
+        }
         let mut bytes = [0; COMM_LEN];
         bytes[..comm.as_bytes().len()].copy_from_slice(comm.as_bytes());
-        self.parts & part::COMM == 0 || self.filter.comm.matches(&bytes)
+        self.filter.comm.matches(&bytes)
     }
 
     /// Whether the filter accepts waits that end on `cpu`.
@@ -146,6 +149,9 @@ impl FilterConfig {
 
     /// Whether the filter accepts a task with these properties; cgroups and CPUs apart.
     pub fn wants_recorded(&self, tid: u32, pid: u32, comm: &Comm, prio: i32, policy: u32) -> bool {
+        if self.wants_any_task() {
+            return true;
+        }
         let accepts = |part, accepted: bool| self.parts & part == 0 || accepted;
         accepts(part::TGID, self.tgids.contains(&own_tid(pid)))
             && accepts(part::PID, self.pids.contains(&own_tid(tid)))

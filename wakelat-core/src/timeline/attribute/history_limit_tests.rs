@@ -46,3 +46,25 @@ fn cpus_without_events_leave_their_room_to_the_others() {
         assert_eq!(timeline.segments, timeline.cpus.values().map(History::segments).sum::<usize>());
     }
 }
+
+#[test]
+fn tasks_without_a_segment_lose_their_number_and_the_others_keep_their_time() {
+    let (tasks, waits_ns, mut stream) = (4 * MAX_CPU_SEGMENTS as u32, 10_000, EventStream::default());
+    (0..tasks).for_each(|number| _ = stream.switch(0, 10 * u64::from(number), task(100 + number, "once")));
+    let end_ns = 10 * u64::from(tasks);
+    stream.end_wait(0, (end_ns - waits_ns, end_ns), waiter());
+    let (mut timeline, mut most) = (Timeline::new(LatencyFrom::Wakeup), 0);
+    let mut tids = Vec::new();
+    for event in &stream.events {
+        if let Some(breakdown) = timeline.push(event) {
+            tids.extend(breakdown.shares.iter().map(|share| match share.culprit.actor {
+                Actor::Task(runs) => (runs.tid, share.ns),
+                _ => panic!("{share:?}"),
+            }));
+        }
+        most = most.max(timeline.occupants.size());
+    }
+    assert!(most <= 2 * MAX_CPU_SEGMENTS + 100, "{most}");
+    let last = tasks - waits_ns as u32 / 10..tasks;
+    assert_eq!(tids, last.map(|number| (100 + number, 10)).collect::<Vec<_>>());
+}

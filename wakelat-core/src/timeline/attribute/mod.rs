@@ -4,8 +4,9 @@ use super::{
     breakdown::{Breakdown, Delivery},
     component::{Actor, Component, Culprit, UnknownReason, is_real_time, relative_priority},
     event::{DetailedWait, Event, EventKind, SwitchEvent, TaskInfo},
-    history::{CpuOccupant, History},
+    history::History,
     migrations::{PendingMigrations, RunqueueInterval},
+    occupants::{CpuOccupant, OccupantId, Occupants},
 };
 use crate::{hash::HashMap, report::LatencyFrom};
 
@@ -15,17 +16,54 @@ const SEGMENTS_PER_CPU: usize = 1 << 12;
 /// Most segments of one CPU.
 const MAX_CPU_SEGMENTS: usize = 1 << 16;
 
-/// What happened on all CPUs, as far back as there is room: some 40 MB if all of it is in use.
+/// What happened on all CPUs, as far back as there is room: some 13 MB if all of it is in use.
 #[derive(Debug, Default)]
 pub struct Timeline {
     from: LatencyFrom,
     cpus: HashMap<u32, History>,
+    occupants: Occupants,
+    /// The shares of occupants.
+    shares: OccupantShares,
     /// Number of segments of all CPUs.
     segments: usize,
     migrations: PendingMigrations,
     breakdown: Option<Breakdown>,
     runqueues: Vec<RunqueueInterval>,
     counts: EventCounts,
+}
+
+/// The share that each occupant has in the wait that is divided.
+#[derive(Debug, Default)]
+struct OccupantShares {
+    /// The number of the wait; the first is 1.
+    wait: u64,
+    /// By the number of the occupant: the wait in which it last had time, and the index of its share in that, or
+    /// [`OccupantShares::OF_WAITER`].
+    by_id: Vec<(u64, u32)>,
+}
+
+impl OccupantShares {
+    /// The occupant is the waiting task itself.
+    const OF_WAITER: u32 = u32::MAX;
+
+    /// Begins another wait, with this many occupants.
+    fn begin_wait(&mut self, occupants: usize) {
+        self.wait += 1;
+        if self.by_id.len() < occupants {
+            self.by_id.resize(occupants, (0, Self::OF_WAITER));
+        }
+    }
+
+    /// The share of an occupant, which `find` returns when the occupant first has time in this wait; `None` if it is the
+    /// waiting task.
+    #[inline]
+    fn get(&mut self, id: OccupantId, find: impl FnOnce() -> Option<usize>) -> Option<usize> {
+        let (wait, share) = &mut self.by_id[id.index()];
+        if *wait != self.wait {
+            (*wait, *share) = (self.wait, find().map_or(Self::OF_WAITER, |index| index as u32));
+        }
+        (*share != Self::OF_WAITER).then_some(*share as usize)
+    }
 }
 
 /// How many events arrived, and how many were lost.
@@ -52,11 +90,11 @@ impl Timeline {
         self.counts.lost += u64::from(history.follow(event, at_ns));
         let ends_wait = match &event.kind {
             EventKind::Switch(switch) => {
-                history.switch(switch);
+                history.switch(switch, &mut self.occupants);
                 self.break_down(event.cpu, switch)
             }
             EventKind::Interrupt(interrupt) => {
-                history.interrupt(interrupt);
+                history.interrupt(interrupt, &mut self.occupants);
                 false
             }
             EventKind::Migration(migration) => {
@@ -71,6 +109,9 @@ impl Timeline {
             self.segments = self.segments - segments + history.segments();
         }
         self.make_room();
+        if self.occupants.has_many() {
+            self.occupants.renumber(self.cpus.values_mut());
+        }
         self.breakdown.as_ref().filter(|_| ends_wait)
     }
 
@@ -121,9 +162,11 @@ impl Timeline {
         } else {
             (begin_ns, end_ns - out_of_quota)
         };
+        self.shares.begin_wait(self.occupants.size());
         for interval in &self.runqueues {
             let (from_ns, to_ns) = (interval.from_ns.max(begin_ns), interval.to_ns.min(end_ns - stolen));
-            on_runqueue(breakdown, self.cpus.get(&interval.cpu.unwrap_or(u32::MAX)), interval.cpu, from_ns, to_ns);
+            let history = self.cpus.get(&interval.cpu.unwrap_or(u32::MAX));
+            on_runqueue(breakdown, history, (&self.occupants, &mut self.shares), interval.cpu, (from_ns, to_ns));
         }
         breakdown.add_span(
             Culprit { component: Component::Stolen, actor: Actor::NoActor },
@@ -165,7 +208,13 @@ fn throttled(account: &mut Breakdown, waited: &DetailedWait, cpu: u32, from_ns: 
 }
 
 /// Accounts for the time on one run queue.
-fn on_runqueue(account: &mut Breakdown, history: Option<&History>, cpu: Option<u32>, from_ns: u64, to_ns: u64) {
+fn on_runqueue(
+    account: &mut Breakdown,
+    history: Option<&History>,
+    (occupants, shares): (&Occupants, &mut OccupantShares),
+    cpu: Option<u32>,
+    (from_ns, to_ns): (u64, u64),
+) {
     if from_ns >= to_ns {
         return;
     }
@@ -179,11 +228,15 @@ fn on_runqueue(account: &mut Breakdown, history: Option<&History>, cpu: Option<u
     // the switch that ends the slice of the waiting task. The CPU was switching to the next task by then.
     let mut switching_from_ns = None;
     history.over(from_ns, to_ns, |from_ns, to_ns, held| {
-        if matches!(held, CpuOccupant::Task(task, _) if task.tid == tid) {
-            switching_from_ns.get_or_insert(from_ns);
-            return;
+        let share = shares.get(held, || {
+            let occupant = occupants.get(held);
+            let is_waiter = matches!(occupant, CpuOccupant::Task(task, _) if task.tid == tid);
+            (!is_waiter).then(|| account.share_of(culprit((prio, policy), occupant)))
+        });
+        match share {
+            Some(share) => account.add_span_to(share, cpu, switching_from_ns.take().unwrap_or(from_ns), to_ns),
+            None => _ = switching_from_ns.get_or_insert(from_ns),
         }
-        account.add_span(culprit((prio, policy), held), cpu, switching_from_ns.take().unwrap_or(from_ns), to_ns);
     });
     if let Some(from_ns) = switching_from_ns {
         account.add_span(unknown(UnknownReason::Unseen), cpu, from_ns, to_ns);

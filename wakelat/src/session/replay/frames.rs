@@ -35,7 +35,8 @@ pub struct Replay<'a> {
     has_histograms: bool,
     /// Splits waits into components, if they are grouped by component.
     timeline: Option<Timeline>,
-    /// Whether the filter accepts a thread, as it was at its last switch.
+    /// Whether the filter accepts a thread, as it was at its last switch; only of threads for which that differs from
+    /// [`Self::wants_unknown`].
     wanted: HashMap<u32, bool>,
     /// Number of events of each CPU that the filter has left out.
     left_out: HashMap<u32, u32>,
@@ -193,7 +194,11 @@ impl<'a> Replay<'a> {
     fn take_switch(&mut self, switch: &mut SwitchEvent, out: &mut dyn Write) -> io::Result<()> {
         for task in [&mut switch.prev, &mut switch.next] {
             task.wanted = self.wants_task((task.tid, task.pid), &task.comm, (task.prio, task.policy), task.cgroup_id);
-            self.wanted.insert(task.tid, task.wanted);
+            if task.wanted != self.wants_unknown(task.tid, &task.comm) {
+                self.wanted.insert(task.tid, task.wanted);
+            } else if !self.wanted.is_empty() {
+                self.wanted.remove(&task.tid);
+            }
         }
         if let Some(ended) = &mut switch.ended_wait
             && !self.take_wait(&mut ended.wait, switch.next.wanted, out)?
@@ -250,11 +255,14 @@ impl<'a> Replay<'a> {
             && (self.input.cgroups.is_empty() || wants_cgroup())
     }
 
-    /// Whether the filter accepts a thread at an event that has only its ID and name. A thread that was not seen at a
-    /// switch yet is accepted if these decide it.
+    /// Whether the filter accepts a thread at an event that has only its ID and name.
     fn wants(&self, tid: u32, comm: &Comm) -> bool {
-        let by_name = || self.input.cgroups.is_empty() && self.config.filter.wants_by_name(tid, comm);
-        self.wanted.get(&tid).copied().unwrap_or_else(by_name)
+        self.wanted.get(&tid).copied().unwrap_or_else(|| self.wants_unknown(tid, comm))
+    }
+
+    /// Whether a thread is accepted that no switch has shown: if its ID and name decide it.
+    fn wants_unknown(&self, tid: u32, comm: &Comm) -> bool {
+        self.input.cgroups.is_empty() && self.config.filter.wants_by_name(tid, comm)
     }
 
     /// Reports an interval if one ends with this reading. Returns whether one does.
