@@ -4,7 +4,6 @@
 use super::{
     component::{RunningTask, UnknownReason},
     event::InterruptSource,
-    history::History,
 };
 use crate::hash::HashMap;
 
@@ -109,12 +108,12 @@ impl Occupants {
         self.by_id.len() >= self.renumber_at
     }
 
-    /// Drops the occupants that no history has, and gives the others new numbers.
-    pub fn renumber<'a>(&mut self, histories: impl Iterator<Item = &'a mut History>) {
+    /// Drops the occupants that none of the numbers `in_use` has, and gives the others new numbers.
+    pub fn renumber<'a>(&mut self, in_use: impl Iterator<Item = &'a mut OccupantId>) {
         let before = std::mem::take(&mut self.by_id);
         self.ids.clear();
         self.add_fixed();
-        for id in histories.flat_map(History::occupants_mut) {
+        for id in in_use {
             *id = self.id(before[id.index()]);
         }
         self.renumber_at = MIN_RENUMBERED.max(2 * self.by_id.len());

@@ -110,7 +110,7 @@ impl Timeline {
         }
         self.make_room();
         if self.occupants.has_many() {
-            self.occupants.renumber(self.cpus.values_mut());
+            self.occupants.renumber(self.cpus.values_mut().flat_map(History::occupants_mut));
         }
         self.breakdown.as_ref().filter(|_| ends_wait)
     }
