@@ -87,6 +87,13 @@ fn every_command_is_accepted() {
                     let places = [format!("xtask/src/{name}.rs"), format!("xtask/src/{name}/mod.rs")];
                     assert!(places.iter().any(|place| root().join(place).is_file()), "`{command}`: no `{verb}`");
                 }
+                ["cargo", "install", "--locked", "--path", path] => {
+                    assert!(root().join(path).join("Cargo.toml").is_file(), "`{command}`: no `{path}`");
+                }
+                ["export", variable] => {
+                    let value = variable.strip_prefix("WAKELAT_BPF_OBJECT=");
+                    assert!(value.is_some_and(|path| path.ends_with("/wakelat-x86_64.bpf.o")), "`{command}`");
+                }
                 ["sudo", "setcap", capabilities, "target/release/wakelat"] => {
                     assert_eq!(capabilities, "cap_bpf,cap_perfmon+ep", "`{command}`");
                 }

@@ -29,7 +29,7 @@ const X86_64: MachineModel = MachineModel {
     emulator: "qemu-system-x86_64",
     package: "qemu-system-x86",
     megabytes: 17,
-    board: &["-M", "q35", "-cpu", "max,la57=off,erms=off,fsrm=off,fsrs=off,fzrm=off"],
+    board: &["-M", "q35", "-cpu", "max,la57=off,erms=off,fsrm=off"],
     results: &["-debugcon", "stdio", "-device", "isa-debug-exit,iobase=0xf4,iosize=1"],
     exit: &["-device", "isa-debug-exit,iobase=0xf4,iosize=1"],
     console: "ttyS0",
