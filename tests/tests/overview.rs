@@ -17,7 +17,7 @@ fn an_overview_has_the_longest_waits_and_what_to_do_next() -> TestOutcome {
     Workload::PingPong(PingPong::on_one(machine::one_cpu(), 100)).stage().perform();
     overview.signal(Signal::SIGINT);
     let ended = overview.end();
-    let parts = ["runqueue latency", "longest waits", "preemptions: ", "\nnext\n", "wakelat why --details"];
+    let parts = ["runqueue latency", "longest waits", "preemption", "\nnext\n", "wakelat why --details"];
     assert!(ended.status.success() && parts.iter().all(|part| ended.stdout.contains(part)), "{ended:#?}");
     Ok(())
 }
