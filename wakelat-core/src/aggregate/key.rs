@@ -191,8 +191,8 @@ impl GroupKey {
         group
     }
 
-    /// The key of the group of a task that runs on `cpu`, when grouping by `keys`, all of which are properties of a task
-    /// that runs. Of no class.
+    /// The key of the group of a task that runs on `cpu`, when grouping by `keys`, which must be properties of
+    /// a running task. All classes are one.
     pub fn of_task(task: &TaskInfo, cpu: u32, keys: &[Key]) -> Self {
         let mut group = Self::of_class(Class::Wakeup, true);
         for key in keys {

@@ -26,8 +26,8 @@ with --batch, with a flag of the table (--sort, --limit, --last, --by), and if a
 no events from the kernel (--mode aggregate, --max-overhead).
 The table covers all waits since the start (--last: in the last interval), of all classes, including
 preempted tasks (see --class). `run time` is the CPU time that the kernel accounted to a thread in
-that time; `-` means unknown. Only tables of threads have this column, and those of recordings, which
-sum up the recorded slices of each group.";
+that time; `-` means unknown. Tables of threads have this column, and tables of recordings, which
+add up the recorded slices of each group.";
 
 /// Show a live table of tasks: waits, average, percentiles, and the longest wait with its time
 #[derive(Debug, Args)]

@@ -135,7 +135,7 @@ impl FilterConfig {
         self.parts & !(part::OTHERS | part::CPU) == 0
     }
 
-    /// Whether the filter accepts a thread, by its ID and name alone; false if they do not decide it. CPUs apart.
+    /// Whether the filter accepts a thread, by its ID and name; false if the filter also depends on something else. CPUs apart.
     pub fn wants_by_name(&self, tid: u32, comm: &Comm) -> bool {
         self.parts & !(part::OTHERS | part::CPU | part::PID | part::COMM) == 0
             && (self.parts & part::PID == 0 || self.pids.contains(&own_tid(tid)))

@@ -309,7 +309,7 @@ impl CauseTotals {
     }
 }
 
-/// Sorts pairs, each of which is there once: most time first, and by name if the time is the same.
+/// Sorts pairs without duplicates: most time first, and by name if the time is the same.
 pub(crate) fn sort_pairs(pairs: &mut [PairCauses]) {
     fn key(pair: &PairCauses) -> (Reverse<u128>, &str, &str, CountedCause) {
         (Reverse(pair.time.ns), &pair.waiting, &pair.running, pair.cause)
