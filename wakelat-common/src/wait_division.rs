@@ -175,6 +175,8 @@ pub struct SliceRing {
     /// The length of the wait that this switch ends: ns; [`NO_WAIT`] if there is none that counts. The program writes it
     /// here and reads it again, so that the verifier forgets the ways that led there.
     pub ended_ns: u64,
+    /// The half of the tables that has that wait: 0 or 1.
+    pub half: u64,
     /// 1 if that wait is one of a preempted task, otherwise 0.
     pub is_preempted: u64,
     /// Always 0, which only the compiler and the verifier do not know: see [`forget`].
@@ -213,6 +215,7 @@ impl SliceRing {
     pub const EMPTY: Self = Self {
         pushed: 0,
         ended_ns: NO_WAIT,
+        half: 0,
         is_preempted: 0,
         zero: 0,
         slices: [RunnerSlice::idle(QueueInstant::ZERO); SLICES],

@@ -23,14 +23,13 @@ static HISTOGRAMS: PerCpuArray<Histogram, { ENTRIES as usize }> = PerCpuArray::n
 /// Adds a wait that an [`EndedWait`] describes, of `next`.
 #[inline(always)]
 pub fn add<T: TaskFields>(ending: EndedWait, prev: T, next: T) {
-    record(ending.class, ending.latency_ns, next, || sample(WaitPart::of(ending), prev, next));
+    record(window::half(), ending.class, ending.latency_ns, next, || sample(WaitPart::of(ending), prev, next));
 }
 
-/// Adds a wait of `task` to its group, or to the histogram of its class. Calls `sample` for what is known about
-/// it if it is among the longest.
+/// Adds a wait of `task` to its group, or to the histogram of its class, in `half`. Calls `sample` for what is known
+/// about it if it is among the longest.
 #[inline(always)]
-pub fn record<T: TaskFields>(class: Class, latency_ns: u64, task: T, sample: impl FnOnce() -> Sample) {
-    let half = window::half();
+pub fn record<T: TaskFields>(half: u32, class: Class, latency_ns: u64, task: T, sample: impl FnOnce() -> Sample) {
     if let Some((element, index)) = group::element(half, class, latency_ns, task) {
         // SAFETY: a value of the map, with this CPU in its key: no other CPU writes it, and `sched_switch` runs
         // with interrupts off, so no program on this CPU interrupts. User space deletes it only when no program

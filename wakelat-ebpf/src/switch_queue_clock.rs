@@ -49,8 +49,14 @@ pub trait SwitchHooks<T: QueuedTask> {
     /// `prev`, which is not idle, leaves its CPU.
     fn switch_out(&mut self, prev: T, pid: u32, leaving: PrevState);
 
-    /// The wait of `next` is measured. Called only if it is aggregated, or if [`Self::SENDS_WAITS`].
-    fn measured(&mut self, class: Class, latency_ns: u64);
+    /// The wait of `next` is measured. Called only with [`Self::SENDS_WAITS`].
+    #[inline(always)]
+    fn measured(&mut self, _: Class, _: u64) {}
+
+    /// The wait of `next` is measured, and aggregated in `half`. User space may swap the halves at any time, so what else
+    /// is kept of this wait belongs in the same one.
+    #[inline(always)]
+    fn aggregated(&mut self, _half: u32, _: Class, _: u64) {}
 
     /// Called last, in every case. With [`Self::SENDS_WAITS`], returns whether the wait was sent, if there is one.
     fn end(&mut self, next: T, pid: u32) -> Option<bool>;
@@ -65,9 +71,6 @@ impl<T: QueuedTask> SwitchHooks<T> for NoHooks {
 
     #[inline(always)]
     fn switch_out(&mut self, _: T, _: u32, _: PrevState) {}
-
-    #[inline(always)]
-    fn measured(&mut self, _: Class, _: u64) {}
 
     #[inline(always)]
     fn end(&mut self, _: T, _: u32) -> Option<bool> {
@@ -308,9 +311,10 @@ fn deliver<T: QueuedTask, H: SwitchHooks<T>>(
         wait_record::sample_on(cpu, wait, prev, next)
     };
     if AGGREGATE.load() != 0 {
-        hooks.measured(class, latency_ns);
+        let half = window::half();
+        hooks.aggregated(half, class, latency_ns);
         // SAFETY: no arguments, no side effects.
-        histogram::record(class, latency_ns, next, || sample(unsafe { bpf_get_smp_processor_id() }));
+        histogram::record(half, class, latency_ns, next, || sample(unsafe { bpf_get_smp_processor_id() }));
         return state.add(SwitchCounter::Measured, 1);
     }
     let sent = wait_record::send(sample, || {

@@ -26,7 +26,7 @@ use crate::{
     direct_table::{self, DirectTable},
     kernel_structs::{QueuedTask, RunQueueFields},
     switch_queue_clock::{SwitchHooks, switch_with},
-    throttled_clocks, window,
+    throttled_clocks,
 };
 
 /// This CPU's last switches.
@@ -89,7 +89,7 @@ impl<T: QueuedTask> SwitchHooks<T> for CauseHooks {
     fn begin(&mut self, unseen: bool, period: u8) {
         self.period = period;
         self.ring.end_slice(self.now, unseen);
-        self.set_ended(NO_WAIT, false);
+        self.set_ended(NO_WAIT, 0, false);
     }
 
     /// Notes the clock of a task that may be throttled.
@@ -99,8 +99,8 @@ impl<T: QueuedTask> SwitchHooks<T> for CauseHooks {
     }
 
     #[inline(always)]
-    fn measured(&mut self, class: Class, latency_ns: u64) {
-        self.set_ended(latency_ns, matches!(class, Class::Preempted));
+    fn aggregated(&mut self, half: u32, class: Class, latency_ns: u64) {
+        self.set_ended(latency_ns, half, matches!(class, Class::Preempted));
     }
 
     /// Divides the wait that has ended, if one has. Here and not where it is measured: all ways through the program meet
@@ -124,10 +124,11 @@ impl<T: QueuedTask> SwitchHooks<T> for CauseHooks {
 
 impl CauseHooks {
     #[inline(always)]
-    fn set_ended(&mut self, latency_ns: u64, is_preempted: bool) {
+    fn set_ended(&mut self, latency_ns: u64, half: u32, is_preempted: bool) {
         // SAFETY: words of this CPU's entry, each written in one access.
         unsafe {
             (&raw mut self.ring.ended_ns).write_volatile(latency_ns);
+            (&raw mut self.ring.half).write_volatile(half.into());
             (&raw mut self.ring.is_preempted).write_volatile(is_preempted.into());
         }
     }
@@ -142,7 +143,9 @@ impl CauseHooks {
     /// Divides a wait of `next`, and adds its parts.
     #[inline(always)]
     fn divide<T: QueuedTask>(&mut self, next: T, pid: u32, latency_ns: u64) {
-        let (half, waiting) = (window::half(), group(next));
+        // SAFETY: a word of this CPU's entry, read in one access.
+        let half = unsafe { (&raw const self.ring.half).read_volatile() } as u32 & 1;
+        let waiting = group(next);
         let key = GroupSumsKey { cpu: self.cpu, half, waiting };
         let Some(sums) = sums_of(key) else { return self.count_undivided(half, next, pid, latency_ns) };
         // SAFETY: the element is written only by this CPU, with interrupts off. User space removes it only when no
