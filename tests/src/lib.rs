@@ -21,6 +21,7 @@ pub mod echo;
 pub mod empty_program;
 pub mod ftrace_recording;
 pub mod golden;
+pub mod grace_periods;
 pub mod http;
 pub mod idle;
 pub mod inside;

@@ -15,18 +15,23 @@ use nix::sys::{
 };
 use serde_json::Value;
 use wakelat_tests::{
-    attached_every_mode, attached_typed, documents, machine, once, procfs,
+    attached_every_mode, attached_typed,
+    clock::now_ns,
+    documents,
+    grace_periods::{GracePeriodThread, grace_period},
+    machine, once, procfs,
     report::{JsonReport, JsonWait},
     suite::{self, Skip, TestOutcome},
     task::TaskPlacement,
     wakelat::{AttachCase, RunOutput, Wakelat, command},
-    workload::{Performance, PingPong, Sleeper, Workload, until},
+    workload::{Messaging, Performance, PingPong, Sleeper, Workload, until},
 };
 
 fn main() {
     let counted = attached_every_mode![
         a_reader_that_is_stopped_counts_nothing_after_the_end,
         intervals_that_ended_while_the_reader_was_stopped_are_skipped_and_counted,
+        a_run_ends_soon_while_grace_periods_are_slow,
     ];
     let others = attached_typed![
         events_after_the_end_are_in_no_output,
@@ -136,6 +141,30 @@ fn intervals_that_ended_while_the_reader_was_stopped_are_skipped_and_counted(att
     let intervals: u64 = reports.iter().map(|report| 1 + report.skipped_intervals).sum();
     let whole_ns: u64 = reports.iter().map(|report| report.duration_ns).sum();
     assert!(intervals <= whole_ns / 100_000_000 + 2, "{intervals} intervals in {whole_ns} ns");
+    Ok(())
+}
+
+/// On CPUs that are so busy that a grace period can take seconds, the end of a window does not wait for one. Not every one
+/// does, so there are some rounds.
+fn a_run_ends_soon_while_grace_periods_are_slow(attach: AttachCase) -> TestOutcome {
+    const SOON_NS: u64 = 1_000_000_000;
+    const ROUNDS: usize = 5;
+    if machine::is_emulated() {
+        return Err(Skip::because("needs a machine that is not emulated"));
+    }
+    let _slow = GracePeriodThread::idle();
+    let mut load = Workload::Messaging(Messaging { groups: 2, fan: 4, messages: usize::MAX / 1_000 }).stage();
+    load.begin();
+    for _ in 0..ROUNDS {
+        let wakelat = Wakelat::hist(attach, &["--comm", "wl-*"]);
+        let one = grace_period();
+        let began_ns = now_ns();
+        let report = wakelat.report();
+        let ended_after_ns = now_ns() - began_ns;
+        println!("\n  a grace period took {one:?}, the end of the run {} ms", ended_after_ns / 1_000_000);
+        assert!(report.groups.iter().any(|group| group.count > 0), "{:?}", report.coverage);
+        assert!(ended_after_ns < SOON_NS, "{ended_after_ns} ns");
+    }
     Ok(())
 }
 

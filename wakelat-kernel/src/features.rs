@@ -75,7 +75,7 @@ impl Features {
         let clock = "devices/system/clocksource/clocksource0/current_clocksource";
         Self {
             release: Release::running(),
-            preempt_rt: is_preempt_rt(&rustix::system::uname().version().to_string_lossy()),
+            preempt_rt: is_preempt_rt(),
             btf: KernelBtf::read(btf),
             btf_path: btf.to_owned(),
             privileges: Privileges::detect(roots),
@@ -130,8 +130,13 @@ impl Features {
     }
 }
 
+/// Whether the running kernel is fully preemptible (`CONFIG_PREEMPT_RT`).
+pub fn is_preempt_rt() -> bool {
+    has_preempt_rt(&rustix::system::uname().version().to_string_lossy())
+}
+
 /// Whether `PREEMPT_RT` is a word of the version, as in `#1 SMP PREEMPT_RT Debian 5.10.251-1 (2026-02-11)`.
-fn is_preempt_rt(version: &str) -> bool {
+fn has_preempt_rt(version: &str) -> bool {
     version.split_whitespace().any(|word| word == "PREEMPT_RT")
 }
 
@@ -163,8 +168,8 @@ mod tests {
 
     #[test]
     fn preempt_rt_is_found_in_the_kernels_version() {
-        assert!(is_preempt_rt("#1 SMP PREEMPT_RT Debian 5.10.251-1 (2026-02-11)"));
-        assert!(!is_preempt_rt("#1 SMP PREEMPT_DYNAMIC Debian 6.12.117-1 (2026-02-11)"));
+        assert!(has_preempt_rt("#1 SMP PREEMPT_RT Debian 5.10.251-1 (2026-02-11)"));
+        assert!(!has_preempt_rt("#1 SMP PREEMPT_DYNAMIC Debian 6.12.117-1 (2026-02-11)"));
     }
 
     #[test]

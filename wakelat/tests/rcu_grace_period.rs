@@ -86,7 +86,7 @@ fn a_barrier_waits_for_the_programs_that_run() -> TestOutcome {
             while words[0].load(SeqCst) == 0 && !run.is_finished() {
                 hint::spin_loop();
             }
-            _ = barrier.wait().expect("the barrier");
+            barrier.wait().expect("the barrier");
             assert_eq!(words[1].load(SeqCst), 1);
         });
     }

@@ -69,38 +69,44 @@ impl Collector {
         }
     }
 
-    /// Detaches the programs. Afterwards none of them is running, and the counters do not change.
+    /// Waits, once the window is closed, until no program counts an earlier event: the counters do not change any more.
+    /// The programs stay attached, and return at once.
+    ///
+    /// # Errors
+    /// If the kernel refuses to wait for the programs.
+    pub fn wait_for_programs(&self) -> Result<()> {
+        self.running_programs.wait().map(drop)
+    }
+
+    /// Detaches the programs. Those that are running continue to their end.
     ///
     /// # Errors
     /// If a program cannot be detached.
     pub fn detach(&mut self) -> Result<()> {
-        self.detach_and(|_| Ok(()))
+        attach::detach(&mut self.ebpf, &mut self.programs)
     }
 
-    /// Detaches the programs like [`Self::detach`]. Calls `meanwhile` when programs are no longer started,
-    /// and before those that are running have ended.
+    /// Detaches the programs. Afterwards none of them is running, and the counters do not change.
     ///
     /// # Errors
-    /// If a program cannot be detached, or `meanwhile` fails.
-    pub fn detach_and<T>(&mut self, meanwhile: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
-        attach::detach(&mut self.ebpf, &mut self.programs)?;
-        let result = meanwhile(self)?;
-        self.barrier.wait()?;
-        Ok(result)
+    /// If a program cannot be detached, or the kernel refuses to wait for it.
+    pub fn detach_and_wait(&mut self) -> Result<()> {
+        self.detach()?;
+        self.running_programs.wait_for_grace_period().map(drop)
     }
 
-    /// Stops the programs at `now_ns` (CLOCK_MONOTONIC), also detaches them with `detach`, and waits until none of them measures. Calls `meanwhile`
-    /// when none begins to measure any more.
+    /// Stops the programs at `now_ns` (CLOCK_MONOTONIC), waits until none of them measures, and detaches them with `detach`.
+    /// Calls `meanwhile` when none begins to measure any more.
     ///
     /// # Errors
     /// If the kernel refuses to stop or detach the programs or to wait for them, or `meanwhile` fails.
     pub fn pause_and<T>(&mut self, now_ns: u64, detach: bool, meanwhile: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         self.stop(now_ns)?;
-        if detach {
-            return self.detach_and(meanwhile);
-        }
         let result = meanwhile(self)?;
-        self.barrier.wait()?;
+        self.running_programs.wait()?;
+        if detach {
+            self.detach()?;
+        }
         Ok(result)
     }
 

@@ -12,7 +12,7 @@ use wakelat_common::{
     histogram::{Histogram, slot},
 };
 
-use super::{Collector, groups::GroupMaps, map::take, rcu_grace_period::Quiescent};
+use super::{Collector, groups::GroupMaps, map::take, running_programs::Quiescent};
 
 /// Waits that the programs have aggregated.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +74,7 @@ impl Collector {
     pub fn take_counted(&mut self, mut take: impl FnMut(AggregatedWaits<'_>) -> Result<()>) -> Result<()> {
         let Some(histograms) = &mut self.histograms else { return Ok(()) };
         let half = self.gate.swap_halves()?;
-        let quiet = self.barrier.wait()?;
+        let quiet = self.running_programs.wait_for_switches()?;
         histograms.take_half(half, &quiet, &mut take)?;
         match &mut self.causes {
             Some(causes) => causes.take_half(half, &quiet),

@@ -30,8 +30,8 @@ use super::{
     program_run_budget::RunBudget,
     program_runs::ProgramRunMap,
     queue_clock_table::{QueueTable, QueueTableSize},
-    rcu_grace_period::Barrier,
     ring_buffers::UnmappedRings,
+    running_programs::RunningPrograms,
     stack_maps::StackMaps,
     task_table::{TaskTable, TaskTableSize},
     wait_causes::CauseTables,
@@ -222,10 +222,10 @@ impl Collector {
             followed_processes: follows_descendants.then(|| FollowedProcesses::take(&mut ebpf)).transpose()?,
             walks_tasks,
             queue_table: settings.queue_clock.then(|| QueueTable::of(&cpu_words)),
+            running_programs: RunningPrograms::new(&cpu_words)?,
             cpu_words,
             programs,
             messages,
-            barrier: Barrier::new()?,
             ebpf,
         })
     }

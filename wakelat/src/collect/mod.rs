@@ -19,6 +19,7 @@ mod queue_clock_table;
 pub mod rcu_grace_period;
 mod ring_buffers;
 mod ring_layout;
+mod running_programs;
 mod stack_maps;
 mod task_table;
 mod wait_causes;
@@ -188,7 +189,7 @@ pub struct Collector {
     programs: Vec<attach::LoadedProgram>,
     /// Forwards the programs' messages to the log, if they are shown.
     messages: Option<EbpfLogger<&'static dyn log::Log>>,
-    barrier: rcu_grace_period::Barrier,
+    running_programs: running_programs::RunningPrograms,
     rings: ring_buffers::RingBuffers,
     /// What the programs keep of each CPU.
     cpu_words: Rc<MappedArray<CpuWords>>,

@@ -22,9 +22,6 @@ pub struct Barrier {
     inner: OwnedFd,
 }
 
-/// Proof that every program that was running at a certain time has ended.
-pub struct Quiescent(());
-
 impl Barrier {
     /// Creates the maps.
     ///
@@ -45,8 +42,7 @@ impl Barrier {
     ///
     /// # Errors
     /// If the kernel refuses to update the map.
-    pub fn wait(&self) -> Result<Quiescent> {
-        put_inner_map(self.outer.as_fd(), 0, self.inner.as_fd()).context("cannot wait for the BPF programs to end")?;
-        Ok(Quiescent(()))
+    pub fn wait(&self) -> Result<()> {
+        put_inner_map(self.outer.as_fd(), 0, self.inner.as_fd()).context("cannot wait for the BPF programs to end")
     }
 }

@@ -9,7 +9,7 @@ use wakelat_common::cause_sums::{DIRECT_GROUPS, DIRECT_PAIRS, GroupSums, GroupSu
 use wakelat_core::why::counted::{CauseTotals, summary::CountedCause};
 use wakelat_kernel::btf::CauseClocks;
 
-use super::{Collector, direct_table::DirectTableReader, map::take, rcu_grace_period::Quiescent};
+use super::{Collector, direct_table::DirectTableReader, map::take, running_programs::Quiescent};
 
 /// The sums of all CPUs.
 pub(super) struct CauseTables {

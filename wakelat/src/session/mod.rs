@@ -316,7 +316,7 @@ impl Run<'_> {
         self.overhead.begin_window();
     }
 
-    /// Ends the last window: detaches the programs, reads the rest of the ring buffer, writes the report.
+    /// Ends the last window: waits until the programs have ended, reads the rest of the ring buffer, writes the report.
     fn end(&mut self, collector: &mut Collector, schedule: &Schedule, quiet: bool) -> Result<()> {
         let is_done = self.stop == Some(StopReason::Done);
         let end_at_ns = match schedule.end_at_ns().filter(|_| is_done) {
@@ -332,7 +332,7 @@ impl Run<'_> {
             if self.view.is_cumulative() { schedule.length_ns() } else { schedule.requested_ns(WindowBoundary::End) };
         let reading = self.read(collector, end_at_ns, requested_ns.filter(|_| is_done))?;
         let walked = collector.walk_waiting();
-        collector.detach()?;
+        collector.wait_for_programs()?;
         warn_of_unfollowed(collector)?;
         self.drain_remaining(collector, end_at_ns, quiet)?;
         let reading = WindowReading { totals: collector.totals()?, missed: collector.missed()?, ..reading };

@@ -256,9 +256,9 @@ impl<'a> Run<'a> {
             let readings: Vec<_> = read_tasks(self.proc, monotonic_ns, compared).collect();
             accounts.close(readings);
         }
-        self.own_side.detach()?;
+        self.own_side.detach_and_wait()?;
         if let Ok((collector, _)) = &mut self.trigger_side {
-            collector.detach()?;
+            collector.detach_and_wait()?;
         }
         self.drain_to(|| DrainExtent::Rest { limit: usize::MAX })?;
         self.waits.finish();

@@ -2,9 +2,9 @@
 //! limit if there is one.
 //!
 //! Nothing here interrupts another CPU while the programs stay attached: reading what they counted is a copy
-//! of memory, stopping them writes one word, and waiting until none of them still measures takes an ordinary
-//! RCU grace period, for which the kernel waits until each CPU has passed through the scheduler, idle or user
-//! space.
+//! of memory, stopping them writes one word, and waiting until none of them still measures takes two switches of
+//! each CPU or an ordinary RCU grace period, for which the kernel waits until each CPU has passed through the scheduler,
+//! idle or user space.
 
 use std::{
     cell::Cell,
