@@ -65,6 +65,8 @@ mod pod {
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::group::DirectElement {}
     // SAFETY: repr(C), integers only, without padding.
+    unsafe impl aya::Pod for crate::group::GroupElement {}
+    // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::cause_sums::DirectGroup {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::cause_sums::DirectPair {}

@@ -1,24 +1,11 @@
 //! The groups that the programs aggregate waits into, in two halves like the histograms: read and emptied in
 //! batches.
 
-use std::{
-    io,
-    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd},
-};
-
-use anyhow::{Context as _, Result, bail};
-use aya::{
-    Ebpf,
-    maps::{Map, MapData},
-};
-use aya_obj::generated::bpf_cmd;
+use anyhow::{Context as _, Result};
+use aya::Ebpf;
 use wakelat_common::group::{DIRECT_ELEMENTS, GroupElement, GroupElementKey};
 
-use super::{
-    bpf_syscall::{empty, syscall},
-    direct_table::DirectTableReader,
-    map::take,
-};
+use super::{direct_table::DirectTableReader, element_batch::BatchedMap};
 
 /// The maps with the groups, by half.
 pub(super) const MAPS: [&str; 2] = ["GROUPS_0", "GROUPS_1"];
@@ -53,10 +40,7 @@ impl GroupSettings {
 /// The groups of both halves.
 pub(super) struct GroupMaps {
     direct: DirectTableReader<GroupElementKey, GroupElement>,
-    halves: [MapData; 2],
-    /// The results of one system call.
-    keys: Vec<GroupElementKey>,
-    elements: Vec<GroupElement>,
+    halves: [BatchedMap<GroupElementKey, GroupElement>; 2],
 }
 
 impl GroupMaps {
@@ -66,17 +50,8 @@ impl GroupMaps {
     /// If the object has other maps.
     pub(super) fn take(ebpf: &mut Ebpf, cpus: u32) -> Result<Self> {
         let direct = DirectTableReader::take(ebpf, DIRECT_MAP, cpus, DIRECT_ELEMENTS)?;
-        let mut half = |name| match take(ebpf, name)? {
-            Map::HashMap(map) => Ok(map),
-            _ => bail!("map `{name}` of the BPF object is not a hash map"),
-        };
-        let halves = [half(MAPS[0])?, half(MAPS[1])?];
-        Ok(Self {
-            direct,
-            halves,
-            keys: vec![GroupElementKey::default(); BATCH],
-            elements: vec![GroupElement::EMPTY; BATCH],
-        })
+        let mut half = |name| BatchedMap::take(ebpf, name, BATCH, GroupElementKey::default(), GroupElement::EMPTY);
+        Ok(Self { direct, halves: [half(MAPS[0])?, half(MAPS[1])?] })
     }
 
     /// Passes all elements of a half to `take`, and deletes them. No program may use that half.
@@ -84,58 +59,8 @@ impl GroupMaps {
     /// # Errors
     /// If the kernel refuses to read the map, or `take` fails.
     pub(super) fn take_half(&mut self, half: u32, mut take: impl FnMut(&GroupElement) -> Result<()>) -> Result<()> {
-        let Self { direct, halves, keys, elements } = self;
-        direct.take_half(half, |place| take(&place.value))?;
-        let map = halves[half as usize & 1].fd().as_fd();
-        let mut batch = None;
-        loop {
-            let (count, next) = match take_batch(map, batch, keys, elements) {
-                Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
-                    // A bucket has more elements than there is room for: none has been taken.
-                    let room = 2 * keys.len();
-                    keys.resize(room, GroupElementKey::default());
-                    elements.resize(room, GroupElement::EMPTY);
-                    continue;
-                }
-                taken => taken.context("cannot read the groups")?,
-            };
-            elements[..count].iter().try_for_each(&mut take)?;
-            if next.is_none() {
-                return Ok(());
-            }
-            batch = next;
-        }
-    }
-}
-
-/// Moves elements of a hash map to `keys` and `elements`, which are of equal length, from the bucket `from` on
-/// (`BPF_MAP_LOOKUP_AND_DELETE_BATCH`, since 5.6). Returns how many there were, and the bucket to continue from;
-/// `None` after the last one.
-fn take_batch(
-    map: BorrowedFd<'_>,
-    from: Option<u32>,
-    keys: &mut [GroupElementKey],
-    elements: &mut [GroupElement],
-) -> io::Result<(usize, Option<u32>)> {
-    let mut next = 0_u32;
-    let mut attr = empty();
-    // SAFETY: all fields of the union are plain numbers, for which any bytes are valid.
-    let batch = unsafe { &mut attr.batch };
-    batch.in_batch = from.as_ref().map_or(0, |from| (&raw const *from).addr() as u64);
-    batch.out_batch = (&raw mut next).expose_provenance() as u64;
-    batch.keys = keys.as_mut_ptr().expose_provenance() as u64;
-    batch.values = elements.as_mut_ptr().expose_provenance() as u64;
-    batch.count = u32::try_from(keys.len().min(elements.len())).unwrap_or(u32::MAX);
-    batch.map_fd = map.as_raw_fd() as u32;
-    // SAFETY: keys and elements have the sizes with which the map was created, and there is room for `count` of
-    // each; the kernel takes a bucket from `from` and puts one into `next`. All of it outlives the call.
-    let result = unsafe { syscall(bpf_cmd::BPF_MAP_LOOKUP_AND_DELETE_BATCH, &mut attr) };
-    // SAFETY: a plain number, which the kernel has set, also if this was the last batch (`ENOENT`).
-    let count = unsafe { attr.batch.count } as usize;
-    match result {
-        Ok(_) => Ok((count, Some(next))),
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok((count, None)),
-        Err(error) => Err(error),
+        self.direct.take_half(half, |place| take(&place.value))?;
+        self.halves[half as usize & 1].take_all(|_, element| take(element)).context("cannot take the groups")
     }
 }
 

@@ -6,6 +6,7 @@ mod classic_fields;
 mod collector;
 mod counters;
 mod direct_table;
+mod element_batch;
 mod followed_processes;
 mod groups;
 mod histograms;

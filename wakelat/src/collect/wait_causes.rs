@@ -2,21 +2,31 @@
 
 use anyhow::{Context as _, Result, anyhow};
 use aya::{
-    Ebpf, Pod,
-    maps::{HashMap, MapData, PerCpuArray, PerCpuValues},
+    Ebpf,
+    maps::{MapData, PerCpuArray, PerCpuValues},
 };
 use wakelat_common::cause_sums::{DIRECT_GROUPS, DIRECT_PAIRS, GroupSums, GroupSumsKey, PairKey, PairSum};
 use wakelat_core::why::counted::{CauseTotals, summary::CountedCause};
 use wakelat_kernel::btf::CauseClocks;
 
-use super::{Collector, direct_table::DirectTableReader, map::take, running_programs::Quiescent};
+use super::{
+    Collector, direct_table::DirectTableReader, element_batch::BatchedMap, map::take, running_programs::Quiescent,
+};
+
+/// Elements that one system call returns. Those of groups have some 3 KiB each.
+const GROUP_BATCH: usize = 64;
+const PAIR_BATCH: usize = 1024;
+
+/// What fills the room for keys that no element has been copied to.
+const NO_GROUP: GroupSumsKey = GroupSumsKey { cpu: 0, half: 0, waiting: [0; 2] };
+const NO_PAIR: PairKey = PairKey::new(0, 0, 0, [0; 2], [0; 2]);
 
 /// The sums of all CPUs.
 pub(super) struct CauseTables {
     direct_groups: DirectTableReader<GroupSumsKey, GroupSums>,
     direct_pairs: DirectTableReader<PairKey, PairSum>,
-    groups: HashMap<MapData, GroupSumsKey, GroupSums>,
-    pairs: HashMap<MapData, PairKey, PairSum>,
+    groups: BatchedMap<GroupSumsKey, GroupSums>,
+    pairs: BatchedMap<PairKey, PairSum>,
     others: PerCpuArray<MapData, GroupSums>,
     /// What was taken from the maps.
     taken: CauseTotals,
@@ -27,8 +37,8 @@ impl CauseTables {
         Ok(Self {
             direct_groups: DirectTableReader::take(ebpf, "DIRECT_GROUPS", cpus, DIRECT_GROUPS)?,
             direct_pairs: DirectTableReader::take(ebpf, "DIRECT_PAIRS", cpus, DIRECT_PAIRS)?,
-            groups: HashMap::try_from(take(ebpf, "GROUP_SUMS")?)?,
-            pairs: HashMap::try_from(take(ebpf, "PAIR_SUMS")?)?,
+            groups: BatchedMap::take(ebpf, "GROUP_SUMS", GROUP_BATCH, NO_GROUP, GroupSums::EMPTY)?,
+            pairs: BatchedMap::take(ebpf, "PAIR_SUMS", PAIR_BATCH, NO_PAIR, PairSum::EMPTY)?,
             others: PerCpuArray::try_from(take(ebpf, "OTHER_GROUPS")?)?,
             taken: CauseTotals::default(),
         })
@@ -46,9 +56,16 @@ impl CauseTables {
             taken.add_pair(&place.key, &place.value);
             Ok(())
         })?;
-        take_each(&mut self.groups, |key| key.half == half, |key, sums| taken.add_group(key.waiting, sums))
-            .context(FAILED)?;
-        take_each(&mut self.pairs, |key| key.half() == half, |key, sum| taken.add_pair(key, sum)).context(FAILED)?;
+        let take_group = |key: &GroupSumsKey, sums: &_| {
+            taken.add_group(key.waiting, sums);
+            Ok(())
+        };
+        self.groups.take_wanted(|key| key.half == half, take_group).context(FAILED)?;
+        let take_pair = |key: &_, sum: &_| {
+            taken.add_pair(key, sum);
+            Ok(())
+        };
+        self.pairs.take_wanted(|key| key.half() == half, take_pair).context(FAILED)?;
         let others = self.others.get(&half, 0).context(FAILED)?;
         if others.iter().any(|sums| sums.count > 0) {
             others.iter().for_each(|sums| taken.add_other(sums));
@@ -58,22 +75,6 @@ impl CauseTables {
         }
         Ok(())
     }
-}
-
-/// Removes all elements whose key is `wanted`, and passes them to `take`.
-fn take_each<K: Pod, V: Pod>(
-    map: &mut HashMap<MapData, K, V>,
-    wanted: impl Fn(&K) -> bool,
-    mut take: impl FnMut(&K, &V),
-) -> Result<()> {
-    // No element is removed during the walk, which would begin again. Programs may add elements meanwhile, to the
-    // other half.
-    let keys: Vec<K> = map.keys().filter(|key| key.as_ref().map_or(true, &wanted)).collect::<Result<_, _>>()?;
-    for key in keys {
-        take(&key, &map.get(&key, 0)?);
-        map.remove(&key)?;
-    }
-    Ok(())
 }
 
 impl Collector {
