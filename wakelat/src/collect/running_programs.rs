@@ -13,6 +13,9 @@
 //!
 //! Run n + 2 sees the change: its count of run n + 1 was not visible when the count was read, which was after the change, and
 //! there is a full barrier between two runs (`__schedule()`, kernel/sched/core.c).
+//!
+//! A CPU that has never been online has no runs. If its count is still 0 when it is looked at later, no run was under way: a
+//! run reads the settings after it has counted itself.
 
 use std::{rc::Rc, thread::sleep, time::Duration};
 
@@ -91,7 +94,7 @@ impl RunningPrograms {
 
 /// Whether the runs that were under way when the counts were `before` have ended by the time they are `now`.
 fn have_ended(before: &[u64], now: impl Iterator<Item = u64>) -> bool {
-    before.iter().zip(now).all(|(before, now)| now.wrapping_sub(*before) >= ENOUGH)
+    before.iter().zip(now).all(|(before, now)| now == 0 || now.wrapping_sub(*before) >= ENOUGH)
 }
 
 #[cfg(test)]
@@ -106,5 +109,6 @@ mod tests {
         assert!(!have_ended([9, 1]));
         assert!(have_ended([9, 2]));
         assert!(have_ended([100, 100]));
+        assert!(have_ended([9, 0]), "a CPU without runs");
     }
 }
