@@ -109,7 +109,7 @@ fn taken_by<const N: usize>(
     start: [impl FnOnce() -> Wakelat; N],
 ) -> [(Vec<Taken>, Wakelat); N] {
     let _accounted = Sysctl::set("kernel/bpf_stats_enabled", 1);
-    // Attaching and detaching take a grace period each. This load could make them take ten seconds, in which the calls of
+    // Attaching and detaching take a grace period each. This load could make them take seconds, in which the calls of
     // the programs that are to be detached cost more than a small limit allows.
     let _soon = GracePeriodThread::real_time();
     let empty = EmptyProgram::attach();

@@ -25,6 +25,7 @@ use wakelat_tests::{
     machine, once,
     prometheus::{Prometheus, PrometheusHistograms, free_port, get, number_of},
     suite::{self, Skip, TestOutcome},
+    task::TaskPlacement,
     wakelat::{Wakelat, command},
     why::{list, number},
     workload::{Hogs, Pipe, Workload, until},
@@ -240,8 +241,10 @@ fn databases_have_what_a_service_reports_that_is_disturbed_under_load() -> TestO
     for (life, duration) in [("first", duration()), ("restarted", Duration::from_secs(3))] {
         // Declared before the loads that run in them.
         let groups = [hierarchy.group("pipe"), hierarchy.group("hogs")];
-        let mut loads =
-            [Workload::Pipe(Pipe { cpu: machine::one_cpu() }).stage(), Workload::Hogs(Hogs { per_cpu: 1 }).stage()];
+        let mut loads = [
+            Workload::Pipe(Pipe { place: TaskPlacement::other(machine::one_cpu()) }).stage(),
+            Workload::Hogs(Hogs { per_cpu: 1 }).stage(),
+        ];
         ["wl-ping", "wl-pong"].iter().for_each(|name| groups[0].add_process(loads[0].tid(name)));
         groups[1].add_process(loads[1].pid());
         let over = &AtomicBool::new(false);

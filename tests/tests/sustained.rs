@@ -19,6 +19,7 @@ use wakelat_tests::{
     report::JsonTerms,
     suite::{self, Skip, TestOutcome},
     supervisor::Supervisor,
+    task::TaskPlacement,
     wakelat::{Wakelat, command},
     workload::{Pipe, Staged, Workload},
 };
@@ -97,7 +98,7 @@ fn every_wait_of_two_busy_cpus_is_delivered_in_the_order_of_time() -> TestOutcom
         return Err(Skip::because("an unoptimized reader is slower than two busy CPUs: use --release"));
     }
     let (duration, is_alone) = duration();
-    let mut pipes = machine::two_cpus()?.map(|cpu| Workload::Pipe(Pipe { cpu }).stage());
+    let mut pipes = machine::two_cpus()?.map(|cpu| Workload::Pipe(Pipe { place: TaskPlacement::other(cpu) }).stage());
     pipes.iter_mut().for_each(Staged::begin);
 
     // A wait is between two blocks of a task, so all waits between two readings of their number are as many as those

@@ -14,6 +14,7 @@ use wakelat_kernel::Roots;
 use wakelat_tests::{
     machine, once,
     suite::{self, Skip, TestOutcome},
+    task::TaskPlacement,
     workload::{Pipe, Workload},
 };
 
@@ -58,7 +59,7 @@ fn a_wait_is_in_the_same_half_of_the_histograms_and_of_the_causes() -> TestOutco
     }
     let mut collector = Collector::load(&settings()).expect("the programs can be loaded");
     collector.attach().and_then(|()| collector.open()).expect("the programs can be attached");
-    let mut pipe = Workload::Pipe(Pipe { cpu: machine::one_cpu() }).stage();
+    let mut pipe = Workload::Pipe(Pipe { place: TaskPlacement::other(machine::one_cpu()) }).stage();
     pipe.begin();
     let mut waits = 0;
     for swap in 0..SWAPS {

@@ -5,16 +5,16 @@ use serde::{Deserialize, Serialize};
 use super::{LoadReport, stage};
 use crate::task::TaskPlacement;
 
-/// `wl-ping` and `wl-pong` hand a byte to and fro on one CPU until the load is dropped.
+/// `wl-ping` and `wl-pong` hand a byte to and fro until the load is dropped.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pipe {
-    /// The CPU of both.
-    pub cpu: usize,
+    /// CPU and policy of both.
+    pub place: TaskPlacement,
 }
 
 impl Pipe {
     pub(super) fn perform(self, stage: &mut stage::Stage) -> LoadReport {
-        let place = TaskPlacement::other(self.cpu);
+        let place = self.place;
         let (to_ping, to_pong) = (stage::BytePipe::new(), stage::BytePipe::new());
         stage.task("wl-pong", place, |_| {
             loop {

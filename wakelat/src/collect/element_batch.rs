@@ -1,5 +1,5 @@
-//! Takes elements out of hash maps in batches, each of which is one system call for up to as many elements as there is
-//! room for (`BPF_MAP_LOOKUP_BATCH` and others, since 5.6).
+//! Takes elements out of hash maps in batches: a system call returns as many elements as there is room for
+//! (`BPF_MAP_LOOKUP_BATCH` and others, since 5.6).
 
 use std::{
     io,
@@ -135,7 +135,7 @@ fn read<K: Pod, V: Pod>(
     }
 }
 
-/// Deletes the elements with these keys, all of which exist.
+/// Deletes the elements with these keys. All of them exist.
 fn delete<K: Pod>(map: BorrowedFd<'_>, keys: &[K]) -> io::Result<()> {
     if keys.is_empty() {
         return Ok(());

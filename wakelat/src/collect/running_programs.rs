@@ -68,8 +68,8 @@ impl RunningPrograms {
         self.wait_for_grace_period()
     }
 
-    /// Waits for all programs, some of which stay attached. A CPU that switches runs no other program: the kernel disables
-    /// preemption around those of a tracepoint (include/linux/tracepoint.h).
+    /// Waits for all programs, while they stay attached. A CPU that switches runs no other program: the kernel disables
+    /// preemption around the programs of a tracepoint (include/linux/tracepoint.h).
     ///
     /// # Errors
     /// As for [`Self::wait_for_switches`].

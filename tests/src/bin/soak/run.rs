@@ -16,6 +16,7 @@ use wakelat_tests::{
     machine,
     procfs::TaskStats,
     suite::Skip,
+    task::TaskPlacement,
     wakelat::Wakelat,
     workload::{Pipe, Staged, Workload},
 };
@@ -194,7 +195,7 @@ struct Pulse {
 
 impl Pulse {
     fn on(cpu: usize) -> Self {
-        let mut load = Workload::Pipe(Pipe { cpu }).stage();
+        let mut load = Workload::Pipe(Pipe { place: TaskPlacement::other(cpu) }).stage();
         let blocked_before = blocked(&load);
         load.begin();
         Self { load, cpu, blocked_before, transferred: 0, last_progress: Instant::now(), longest_stall: Duration::ZERO }
