@@ -51,6 +51,7 @@ pub mod tool;
 pub mod trace_buffer;
 pub mod tracefs;
 pub mod tracer;
+pub mod uninterruptible_sleeps;
 pub mod wakelat;
 pub mod why;
 pub mod window_word;
