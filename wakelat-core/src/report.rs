@@ -114,7 +114,8 @@ impl Report {
     /// Whether the reader waited for a CPU for a tenth of the window or more, and may have been late with
     /// everything.
     pub fn reader_was_starved(&self) -> bool {
-        self.reader_waited_ns.is_some_and(|waited_ns| waited_ns >= self.duration_ns.div_ceil(10))
+        self.duration_ns > 0
+            && self.reader_waited_ns.is_some_and(|waited_ns| waited_ns >= self.duration_ns.div_ceil(10))
     }
 }
 

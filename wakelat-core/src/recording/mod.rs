@@ -6,9 +6,9 @@
 //!
 //! # A file without an end
 //!
-//! About once a second comes a [`Frame::Reading`]: the report of the run until then. It ends a segment. If a file ends
-//! early or is damaged, the reader returns the frames of all whole segments before that place, and the last reading as
-//! [`Frame::End`], with [`Coverage::missing_ends`](crate::report::Coverage::missing_ends): the figures and their coverage
+//! After the header comes a [`Frame::Start`], and then, at short intervals, a [`Frame::Reading`]: the report of the run until
+//! then. Each ends a segment. If a file ends early or is damaged, the reader returns the frames of all whole segments before
+//! that place, and the report that ended the last of them as [`Frame::End`], with [`Coverage::missing_ends`](crate::report::Coverage::missing_ends): the figures and their coverage
 //! belong together, and cover the time until that reading. Frames of a segment are therefore returned only when all of it
 //! has been read. Each segment has the names that its events or waits need; histograms need the names of all segments before.
 
@@ -97,7 +97,7 @@ pub const EVENTS_FORMAT: u32 = 6;
 /// (`PATH_MAX`, include/uapi/linux/limits.h). A greater length is damage, and the reader allocates nothing for it.
 pub const MAX_FRAME_BYTES: u32 = 1 << 16;
 
-/// The part of a run before a recording of its last part.
+/// The part of a run before its recording begins.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunBefore {
     /// The report of the run until the recording begins.
@@ -146,7 +146,9 @@ pub enum Frame<'a> {
     WarmedUp,
     /// An event, in the order of recording.
     Event(Cow<'a, Event>),
-    /// The recording is the last part of a longer run, whose report until here this is. Before the first event.
+    /// The report of the run until the recording begins: of no time, unless this is the last part of a longer run. Before
+    /// the first event, except in files of earlier versions of wakelat, which have it only if there was a run before. Ends a
+    /// segment.
     Start(Box<RunBefore>),
     /// The report of the run so far, without the waits that are only in the ring buffer yet. Ends a segment.
     Reading(Box<Report>),

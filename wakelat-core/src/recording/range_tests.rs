@@ -11,23 +11,22 @@ const SECOND: u64 = 1_000_000_000;
 /// When the run began: ns since 1970-01-01 UTC.
 const BEGIN: u64 = 1_000 * SECOND;
 
-/// The seconds of the run that a recording has, and whether it begins with a warm-up.
+/// The seconds of the run that a recording has, and whether it begins with the report of the run before and a warm-up.
 #[derive(Clone, Copy)]
 struct Case {
     first: u64,
     end: u64,
+    has_start: bool,
     has_warm_up: bool,
 }
 
 /// A recording with a wait, and a cgroup with a name, in each second; each segment has several blocks if `is_long`.
-fn recorded(Case { first, end, has_warm_up }: Case, is_long: bool) -> Vec<u8> {
+fn recorded(Case { first, end, has_start, has_warm_up }: Case, is_long: bool) -> Vec<u8> {
     let (mut file, mut recorder, mut stream) = (Encoder::default(), Recorder::default(), EventStream::default());
     let reading = |second: u64| Report { start_unix_ns: BEGIN, duration_ns: second * SECOND, ..Report::default() };
     recorder.begin(Header { has_warm_up, ..header() }, &mut file).unwrap();
-    if first > 0 {
-        let before = RunBefore { report: reading(first), ..RunBefore::default() };
-        file.frame(&Frame::Start(Box::new(before))).unwrap();
-        file.end_segment().unwrap();
+    if has_start {
+        recorder.start(&reading(first), &mut file).unwrap();
     }
     if has_warm_up {
         for n in 0..5_000 {
@@ -75,13 +74,15 @@ fn read(file: &[u8], range: TimeRange, can_seek: bool) -> Result<(Vec<u64>, u64,
     Ok((seconds, begin, end.expect("an end")))
 }
 
-fn cases() -> [(Case, bool); 4] {
-    let whole = Case { first: 0, end: 6, has_warm_up: false };
+fn cases() -> [(Case, bool); 6] {
+    let whole = Case { first: 0, end: 6, has_start: false, has_warm_up: false };
     [
         (whole, false),
         (whole, true),
         (Case { has_warm_up: true, ..whole }, false),
-        (Case { first: 3, end: 9, has_warm_up: false }, false),
+        (Case { has_start: true, ..whole }, false),
+        (Case { has_start: true, has_warm_up: true, ..whole }, false),
+        (Case { first: 3, end: 9, has_start: true, has_warm_up: false }, false),
     ]
 }
 
@@ -135,7 +136,7 @@ fn a_range_outside_of_the_recording_is_an_error() {
 /// Damage before the range does not matter if it is skipped; damage in it does.
 #[test]
 fn what_is_before_a_range_is_not_decoded() {
-    let mut file = recorded(Case { first: 0, end: 6, has_warm_up: false }, true);
+    let mut file = recorded(Case { first: 0, end: 6, has_start: false, has_warm_up: false }, true);
     let range = TimeRange { since: Some(TimePoint::SinceBegin(3 * SECOND)), until: None };
     let second_half = read(&file, range, true).unwrap();
     let damaged_at = file.len() / 10;
@@ -147,7 +148,7 @@ fn what_is_before_a_range_is_not_decoded() {
 
 #[test]
 fn nothing_after_a_range_is_read() {
-    let mut file = recorded(Case { first: 0, end: 6, has_warm_up: false }, true);
+    let mut file = recorded(Case { first: 0, end: 6, has_start: false, has_warm_up: false }, true);
     let range =
         TimeRange { since: Some(TimePoint::SinceBegin(SECOND)), until: Some(TimePoint::SinceBegin(3 * SECOND)) };
     let whole = read(&file, range, true).unwrap();

@@ -193,6 +193,7 @@ impl<R: Read> Recording<R> {
             Frame::Start(before) => {
                 self.begin_ns = before.report.duration_ns;
                 self.seqs_before = std::mem::take(&mut before.last_seqs);
+                self.reading = Some(Box::new(before.report.clone()));
             }
             Frame::Event(event) => {
                 if self.seqs_from_first {

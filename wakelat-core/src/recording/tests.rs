@@ -175,6 +175,25 @@ fn a_file_cut_anywhere_gives_all_whole_segments_or_an_error() {
 }
 
 #[test]
+fn a_recording_can_be_read_from_the_moment_at_which_it_began() {
+    let events = &stories()["one_hog"].events;
+    let (mut file, mut recorder) = (Encoder::default(), Recorder::default());
+    recorder.begin(header(), &mut file).unwrap();
+    recorder.start(&Report { start_unix_ns: 5, ..Report::default() }, &mut file).unwrap();
+    let began = file.bytes().len();
+    events.iter().for_each(|event| recorder.event(event, &TestNames, &mut file).unwrap());
+    recorder.end(&report_of(events), &mut file).unwrap();
+    let file = file.bytes();
+    assert_eq!(replayed(file).0, *events);
+    for length in began..file.len() {
+        let Replayed { events, end, .. } = try_replay(&file[..length], false).unwrap();
+        let end = end.map(|end| (end.start_unix_ns, end.duration_ns, end.coverage.missing_ends.len()));
+        assert_eq!((events.len(), end), (0, Some((5, 0, 1))), "{length}");
+        assert!(matches!(read(&file[..length]), Err(RecordingError::Truncated { .. })), "{length}");
+    }
+}
+
+#[test]
 fn a_file_that_is_not_a_recording_is_rejected() {
     let file = recorded(&stories()["two_hogs"].events);
     assert!(matches!(Recording::open(&b"# tracer: nop\n#\n"[..]), Err(RecordingError::NotARecording)));

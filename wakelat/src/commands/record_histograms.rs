@@ -59,6 +59,11 @@ impl View for HistogramView {
         self.write(out)
     }
 
+    fn started(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        self.recorder.start(report, &mut self.file)?;
+        self.write(out)
+    }
+
     /// Each reading covers everything since the start: if it is the last one in the file, it replaces the end.
     fn is_cumulative(&self) -> bool {
         true

@@ -234,6 +234,10 @@ impl View for RecordView<'_> {
         self.write(out, |recorder, sink| recorder.begin(header, sink))
     }
 
+    fn started(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        self.write(out, |recorder, sink| recorder.start(report, sink))
+    }
+
     /// Each reading covers everything since the start: if it is the last one in the file, it replaces the end.
     fn is_cumulative(&self) -> bool {
         true

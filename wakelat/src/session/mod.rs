@@ -110,7 +110,8 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     // programs know it.
     let at_ns = monotonic_ns();
     let (cost, reader_waited_ns) = (overhead.cost(&collector, at_ns)?, clock::run_delay_ns());
-    let begun = WindowReading { at_ns, reader_waited_ns, cost, ..WindowReading::default() };
+    let (totals, missed) = (collector.totals()?, collector.missed()?);
+    let begun = WindowReading { at_ns, reader_waited_ns, cost, totals, missed, ..WindowReading::default() };
     let mut schedule = Schedule::new(&config.window, begun.at_ns);
     if let Some(end_at_ns) = schedule.end_at_ns() {
         collector.end_at(end_at_ns)?;
@@ -132,8 +133,14 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
         screen: None,
         stop: None,
     };
-    let written = run.output.write(|out| run.view.begin(out));
+    let report = run.windows.interval_report(&begun, &run.names);
+    let written = run.output.write(|out| {
+        run.view.begin(out)?;
+        run.view.started(&report, out)
+    });
     run.check_written(written)?;
+    // Whatever happens from here on, a recording can be read.
+    run.output.wait_for_file();
     if !config.output.quiet {
         status("measuring");
     }

@@ -14,6 +14,7 @@ pub struct Output {
     writer: BufWriter<Box<dyn Write + Send>>,
     name: String,
     pipe: StdoutPipe,
+    is_file: bool,
     /// The file, until something is written to it.
     untouched: Option<Untouched>,
 }
@@ -58,6 +59,7 @@ impl Output {
             let untouched = file.metadata()?.is_file().then(|| file.try_clone()).transpose()?;
             let untouched = untouched.map(|file| Untouched { file, created: created.then(|| path.to_owned()) });
             let mut output = Self::to(Box::new(file), &format!("`{}`", path.display()));
+            output.is_file = untouched.is_some();
             output.untouched = untouched;
             Ok::<_, io::Error>(output)
         };
@@ -66,12 +68,23 @@ impl Output {
 
     /// An output to `writer`, called `name` in error messages.
     pub(super) fn to(writer: Box<dyn Write + Send>, name: &str) -> Self {
-        Self { writer: BufWriter::new(writer), name: name.to_owned(), pipe: StdoutPipe(false), untouched: None }
+        Self {
+            writer: BufWriter::new(writer),
+            name: name.to_owned(),
+            pipe: StdoutPipe(false),
+            is_file: false,
+            untouched: None,
+        }
     }
 
     /// The name in error messages.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether it is a regular file that was opened by its path.
+    pub fn is_file(&self) -> bool {
+        self.is_file
     }
 
     /// Standard output, if it may be a pipe.

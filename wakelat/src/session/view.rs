@@ -163,6 +163,11 @@ pub trait View {
         Ok(())
     }
 
+    /// Called when the programs have begun to measure. `report` has no time and no waits yet.
+    fn started(&mut self, _report: &Report, _out: &mut dyn Write) -> std::io::Result<()> {
+        Ok(())
+    }
+
     /// Shows a wait.
     fn wait(
         &mut self,

@@ -34,6 +34,8 @@ pub struct OutputWriter {
     pending: Vec<u8>,
     /// Work for the thread; `None` once there is no more.
     work: Option<Sender<Work>>,
+    /// The output is a regular file.
+    is_file: bool,
     /// The output is a terminal on which a view draws.
     has_screen: bool,
     /// Bytes that were sent to the thread and are not written yet.
@@ -61,7 +63,7 @@ impl OutputWriter {
     /// # Errors
     /// If the kernel refuses to create the thread.
     pub fn start(output: Output, priority: Option<Priority>) -> Result<Self> {
-        let (pipe, name) = (output.pipe(), output.name().to_owned());
+        let (pipe, name, is_file) = (output.pipe(), output.name().to_owned(), output.is_file());
         let unwritten = Arc::new(AtomicUsize::new(0));
         let (work, received) = channel();
         let left = Arc::clone(&unwritten);
@@ -78,7 +80,7 @@ impl OutputWriter {
         let thread = Some(thread.context("cannot start the output thread")?);
         let tid = tid.recv().context("the output thread has ended")?;
         let work = Some(work);
-        Ok(Self { tid, pending: Vec::new(), work, has_screen: false, unwritten, thread, pipe, name })
+        Ok(Self { tid, pending: Vec::new(), work, is_file, has_screen: false, unwritten, thread, pipe, name })
     }
 
     /// Sets the thread's priority, if there is one and the kernel allows it.
@@ -111,13 +113,24 @@ impl OutputWriter {
         self.send_and_wait(Work::LeaveScreen);
     }
 
+    /// Waits until everything is written, if the output is a regular file, which has no reader to wait for.
+    pub fn wait_for_file(&mut self) {
+        if self.is_file {
+            self.wait();
+        }
+    }
+
     fn send_and_wait(&mut self, work: Work) {
         self.send_pending();
+        // The channel is closed if the thread has failed, which the thread's result shows.
+        _ = self.work.as_ref().map(|channel| channel.send(work));
+        self.wait();
+    }
+
+    /// Waits until the thread has done everything that it was sent.
+    fn wait(&self) {
         let (done, wait) = sync_channel(1);
-        for work in [work, Work::Report(done)] {
-            // The channel is closed if the thread has failed, which the thread's result shows.
-            _ = self.work.as_ref().map(|channel| channel.send(work));
-        }
+        _ = self.work.as_ref().map(|channel| channel.send(Work::Report(done)));
         _ = wait.recv();
     }
 
