@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use super::{CliError, CommonFlags, InputFlags, with_input};
 use crate::config::{
-    Command, ConfigError, ExportConfig, ExportFormat, OutputFormat, READING_INTERVAL_NS, TraceRows,
+    Command, ConfigError, ExportConfig, ExportFormat, OutputFormat, RECORDED_INTERVAL_NS, TraceRows,
     check_recording_output, duration,
 };
 #[cfg(feature = "parquet")]
@@ -125,12 +125,12 @@ impl ExportFlags {
             }
             ExportChoice::Folded => ExportFormat::Folded,
             ExportChoice::Hdr => {
-                config.set_intervals(Some(self.interval.unwrap_or(READING_INTERVAL_NS)), None)?;
+                config.set_intervals(Some(self.interval.unwrap_or(RECORDED_INTERVAL_NS)), None)?;
                 ExportFormat::IntervalLog
             }
             #[cfg(feature = "parquet")]
             ExportChoice::Parquet => {
-                config.set_intervals(Some(self.interval.unwrap_or(READING_INTERVAL_NS)), None)?;
+                config.set_intervals(Some(self.interval.unwrap_or(RECORDED_INTERVAL_NS)), None)?;
                 config.by = vec![Key::Cgroup, Key::Comm];
                 config.by.extend(config.shows_several_files().then_some(Key::Recording));
                 ExportFormat::Parquet { prefix: config.set_several_files("`--to parquet`")? }

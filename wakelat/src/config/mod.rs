@@ -69,7 +69,7 @@ pub use osnoise_tracers::{SourceChoice, TracerConfig, UserThreadConfig, priority
 pub use otlp::{OtlpConfig, OtlpEndpoint, interval as otlp_interval};
 pub use output::{Colour, OutputConfig};
 pub use recording::{
-    DEMO, ExportConfig, ExportFormat, READING_INTERVAL_NS, RecordConfig, RecordedInput, RecordedMeasurement, label,
+    DEMO, ExportConfig, ExportFormat, RECORDED_INTERVAL_NS, RecordConfig, RecordedInput, RecordedMeasurement, label,
 };
 pub(crate) use recording::{MAX_GROUPS, check_recording_output, labels};
 pub use resources::Resources;

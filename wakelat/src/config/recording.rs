@@ -21,8 +21,13 @@ use wakelat_kernel::Machine;
 /// The input that is the recording of `wakelat demo` instead of a file.
 pub const DEMO: &str = "demo:";
 
-/// The interval of the readings in a recording: ns. If it ends early, everything until the last one is valid.
-pub const READING_INTERVAL_NS: u64 = 1_000_000_000;
+/// The interval of the readings in a recording of events or waits: ns. If the recording ends early, everything until the last
+/// one is valid: everything until a second before, also if the reading that was due then was late.
+const READING_INTERVAL_NS: u64 = 500_000_000;
+
+/// The shortest interval that a view shows of a recording of events or waits, and the one of recorded histograms if none is
+/// given: ns.
+pub const RECORDED_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// What `record` writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -260,7 +265,7 @@ impl Config {
             let why = format!("`{}` needs a record of each wait; use `--keep waits`", key.name());
             return Err(ConfigError::usage("--by", why));
         }
-        let interval_ns = interval_ns.unwrap_or(READING_INTERVAL_NS);
+        let interval_ns = interval_ns.unwrap_or(RECORDED_INTERVAL_NS);
         self.set_intervals(Some(interval_ns), None)?;
         // All classes are kept apart: a view can merge them.
         self.merged = false;

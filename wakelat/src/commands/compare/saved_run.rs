@@ -6,7 +6,7 @@ use anyhow::{Context as _, Error, Result};
 
 use super::{super::measurement::Source, run_view::RunView};
 use crate::{
-    config::{CompareConfig, ConfigError, READING_INTERVAL_NS, RecordedInput},
+    config::{CompareConfig, ConfigError, RECORDED_INTERVAL_NS, RecordedInput},
     session::{open_input, replay},
 };
 use wakelat_core::{
@@ -38,8 +38,8 @@ pub fn read(path: &Path, config: &CompareConfig) -> Result<(ComparedRun, HtmlSou
     let (source, mut view) = Source::open(&view).with_context(|| name.clone())?;
     let header = (*source.headers().first().context("a run is read from a file")?).clone();
     view.window.interval_ns = Some(match header.kept {
-        Kept::Histograms { interval_ns, .. } => interval_ns.max(READING_INTERVAL_NS),
-        Kept::Events | Kept::Waits => READING_INTERVAL_NS,
+        Kept::Histograms { interval_ns, .. } => interval_ns.max(RECORDED_INTERVAL_NS),
+        Kept::Events | Kept::Waits => RECORDED_INTERVAL_NS,
     });
     let of_header = HtmlSource::new(Some(name.clone()), &header);
     let mut run = RunView::new(name, &header, &view);

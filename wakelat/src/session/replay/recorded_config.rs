@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use wakelat_common::Classes;
 
 use super::{super::open_input, recorded_histograms};
-use crate::config::{Config, ConfigError, READING_INTERVAL_NS, RecordedInput, ThresholdAction, ThresholdConfig};
+use crate::config::{Config, ConfigError, RECORDED_INTERVAL_NS, RecordedInput, ThresholdAction, ThresholdConfig};
 use wakelat_core::{
     aggregate::key::Key,
     files::{FileIds, FileName, Files},
@@ -91,7 +91,7 @@ fn config_of_one(header: &Header, config: &Config, input: &RecordedInput) -> Res
     config.threshold = shown_ns
         .max(header.threshold_ns)
         .map(|threshold_ns| ThresholdConfig { threshold_ns, action: ThresholdAction::Continue });
-    if config.window.interval_ns.is_some_and(|interval_ns| interval_ns < READING_INTERVAL_NS) {
+    if config.window.interval_ns.is_some_and(|interval_ns| interval_ns < RECORDED_INTERVAL_NS) {
         let why = "a recording has the coverage of whole seconds; expected an interval of at least `1s`";
         return Err(ConfigError::Usage(why.to_owned()));
     }
