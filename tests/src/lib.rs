@@ -7,6 +7,7 @@
 //! Nothing here uses wakelat's own code: an error must not be able to hide on both sides.
 
 pub mod agreement;
+pub mod bpf_objects;
 pub mod broadcast;
 pub mod byte;
 pub mod cause_document;
@@ -35,6 +36,7 @@ pub mod privileges;
 pub mod procfs;
 pub mod prometheus;
 pub mod quota;
+pub mod random;
 pub mod replay;
 pub mod report;
 pub mod rtla;
@@ -46,6 +48,7 @@ pub mod supervisor;
 pub mod switches;
 pub mod sysctl;
 pub mod task;
+pub mod timed_ping_pong;
 pub mod timers;
 pub mod tool;
 pub mod trace_buffer;

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     clock::{block_until, now_ns},
+    random::Random,
     shared::Shared,
     task::{self, Policy, TaskPlacement},
 };
@@ -88,16 +89,16 @@ impl CpuHold {
         while now_ns() < begin_ns + self.length_ns {
             let begins_ns = now_ns();
             if begins_ns >= phase_ends_ns {
-                phase_ends_ns = begins_ns + (PHASE_NS * 2.0 * random.next()) as u64;
+                phase_ends_ns = begins_ns + (PHASE_NS * 2.0 * random.fraction()) as u64;
                 is_long = !is_long;
             }
             // Log-uniform: lengths are equally likely between any two bounds of the same ratio.
-            let hold_ns = LONGEST_NS * 0.1f64.powf(random.next()) / if is_long { 1.0 } else { 4.0 };
+            let hold_ns = LONGEST_NS * 0.1f64.powf(random.fraction()) / if is_long { 1.0 } else { 4.0 };
             let mut due: Vec<(f64, usize)> = (0..WOKEN)
                 .map(|_| {
-                    next = (next + 1 + (random.next() * 3.0) as usize) % self.tasks;
+                    next = (next + 1 + (random.fraction() * 3.0) as usize) % self.tasks;
                     // Every other task is woken late in the hold.
-                    let part = random.next();
+                    let part = random.fraction();
                     (if next % 2 == 0 { part } else { 1.0 - (1.0 - part) / 3.0 }, next)
                 })
                 .collect();
@@ -117,18 +118,5 @@ impl CpuHold {
 fn hold_until(at_ns: u64) {
     while now_ns() < at_ns {
         std::hint::spin_loop();
-    }
-}
-
-/// Numbers from 0 to 1 in an order that depends only on the seed (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) as f64 / u64::MAX as f64
     }
 }
