@@ -6,6 +6,7 @@ pub mod distribution;
 pub mod estimate;
 pub mod key;
 mod latency_store;
+pub mod mapped_places;
 pub mod percentile_rank;
 pub mod space_saving;
 pub mod worst;

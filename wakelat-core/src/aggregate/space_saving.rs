@@ -10,7 +10,7 @@
 //! one more have all had at least as much above the previous error as the error grows. So the error is
 //! at most the total of all sums divided by `kept + 1`.
 
-use std::{cmp::Reverse, collections::hash_map, hash::Hash};
+use std::{cmp::Reverse, hash::Hash};
 
 use crate::hash::HashMap;
 
@@ -29,13 +29,16 @@ impl Sum for u128 {
 /// A table of sums by key, and what was evicted from it.
 #[derive(Clone, Debug)]
 pub struct SpaceSaving<K, V> {
-    kept: HashMap<K, SumEntry<V>>,
+    kept: Vec<KeptSum<K, V>>,
+    /// The index in `kept` of each key.
+    places: HashMap<K, u32>,
     evicted: Evicted,
 }
 
 /// The sum of a key since it entered the table.
 #[derive(Clone, Debug)]
-struct SumEntry<V> {
+struct KeptSum<K, V> {
+    key: K,
     sum: V,
     /// The key had at most this much before.
     error: u128,
@@ -55,11 +58,11 @@ pub struct Evicted {
 
 impl<K, V> Default for SpaceSaving<K, V> {
     fn default() -> Self {
-        Self { kept: HashMap::default(), evicted: Evicted::default() }
+        Self { kept: Vec::new(), places: HashMap::default(), evicted: Evicted::default() }
     }
 }
 
-impl<V: Sum> SumEntry<V> {
+impl<K, V: Sum> KeptSum<K, V> {
     fn upper_bound(&self) -> u128 {
         self.sum.size().saturating_add(self.error)
     }
@@ -68,18 +71,41 @@ impl<V: Sum> SumEntry<V> {
 impl<K: Copy + Ord + Hash, V: Sum> SpaceSaving<K, V> {
     /// The sum of a key, inserting `empty()` if the key is not in the table.
     pub fn entry(&mut self, key: K, empty: impl FnOnce() -> V) -> &mut V {
-        let before = self.evicted.error;
-        &mut self.kept.entry(key).or_insert_with(|| SumEntry { sum: empty(), error: before }).sum
+        let place = self.place(key, empty);
+        &mut self.kept[place as usize].sum
+    }
+
+    /// As [`Self::entry`], without a lookup if `place` is what the last call with this key left in it and the key has
+    /// not moved since. Any other `place` costs a comparison.
+    #[inline]
+    pub fn entry_near(&mut self, place: &mut u32, key: K, empty: impl FnOnce() -> V) -> &mut V {
+        if self.kept.get(*place as usize).is_none_or(|kept| kept.key != key) {
+            *place = self.place(key, empty);
+        }
+        &mut self.kept[*place as usize].sum
+    }
+
+    /// The index of the sum of a key, inserting `empty()` if the key is not in the table.
+    fn place(&mut self, key: K, empty: impl FnOnce() -> V) -> u32 {
+        let Self { kept, places, evicted } = self;
+        *places.entry(key).or_insert_with(|| {
+            kept.push(KeptSum { key, sum: empty(), error: evicted.error });
+            kept.len() as u32 - 1
+        })
+    }
+
+    fn find(&self, key: &K) -> Option<&KeptSum<K, V>> {
+        self.places.get(key).map(|place| &self.kept[*place as usize])
     }
 
     /// The sum of a key that is in the table.
     pub fn get(&self, key: &K) -> Option<&V> {
-        self.kept.get(key).map(|entry| &entry.sum)
+        self.find(key).map(|kept| &kept.sum)
     }
 
     /// A mutable reference to the sum of a key that is in the table.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        self.kept.get_mut(key).map(|entry| &mut entry.sum)
+        self.places.get(key).map(|place| &mut self.kept[*place as usize].sum)
     }
 
     /// The number of keys in the table.
@@ -89,17 +115,17 @@ impl<K: Copy + Ord + Hash, V: Sum> SpaceSaving<K, V> {
 
     /// All keys and sums in the table, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.kept.iter().map(|(key, entry)| (key, &entry.sum))
+        self.kept.iter().map(|kept| (&kept.key, &kept.sum))
     }
 
     /// All sums in the table, in no particular order.
     pub fn values(&self) -> impl Iterator<Item = &V> {
-        self.kept.values().map(|entry| &entry.sum)
+        self.kept.iter().map(|kept| &kept.sum)
     }
 
     /// Mutable references to all sums in the table, in no particular order.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        self.kept.values_mut().map(|entry| &mut entry.sum)
+        self.kept.iter_mut().map(|kept| &mut kept.sum)
     }
 
     /// If there are more than `limit` keys, keeps the largest seven eighths of `limit` and passes the
@@ -119,15 +145,18 @@ impl<K: Copy + Ord + Hash, V: Sum> SpaceSaving<K, V> {
             return;
         }
         let mut order: Vec<(Reverse<u128>, K)> =
-            self.kept.iter().map(|(key, entry)| (Reverse(entry.upper_bound()), *key)).collect();
+            self.kept.iter().map(|kept| (Reverse(kept.upper_bound()), kept.key)).collect();
         let (_, (Reverse(largest), _), _) = order.select_nth_unstable(most);
         self.evicted.error = self.evicted.error.max(*largest);
         for (_, key) in &order[most..] {
-            if let Some(SumEntry { sum, .. }) = self.kept.remove(key) {
-                self.evicted.sum = self.evicted.sum.saturating_add(sum.size());
-                self.evicted.count += 1;
-                on_evict(*key, sum);
+            let Some(place) = self.places.remove(key) else { continue };
+            let KeptSum { sum, .. } = self.kept.swap_remove(place as usize);
+            if let Some(moved) = self.kept.get(place as usize) {
+                self.places.insert(moved.key, place);
             }
+            self.evicted.sum = self.evicted.sum.saturating_add(sum.size());
+            self.evicted.count += 1;
+            on_evict(*key, sum);
         }
     }
 
@@ -137,15 +166,15 @@ impl<K: Copy + Ord + Hash, V: Sum> SpaceSaving<K, V> {
     where
         V: Clone,
     {
-        for (key, entry) in &mut self.kept {
-            entry.error += other.kept.get(key).map_or(other.evicted.error, |theirs| theirs.error);
+        for kept in &mut self.kept {
+            kept.error += other.find(&kept.key).map_or(other.evicted.error, |theirs| theirs.error);
         }
-        for (key, theirs) in &other.kept {
-            match self.kept.entry(*key) {
-                hash_map::Entry::Occupied(mut ours) => add(&mut ours.get_mut().sum, &theirs.sum),
-                hash_map::Entry::Vacant(entry) => {
-                    entry.insert(SumEntry { sum: theirs.sum.clone(), error: theirs.error + self.evicted.error });
-                }
+        for theirs in &other.kept {
+            if let Some(ours) = self.get_mut(&theirs.key) {
+                add(ours, &theirs.sum);
+            } else {
+                let place = self.place(theirs.key, || theirs.sum.clone());
+                self.kept[place as usize].error += theirs.error;
             }
         }
         self.evicted.sum += other.evicted.sum;
@@ -156,6 +185,7 @@ impl<K: Copy + Ord + Hash, V: Sum> SpaceSaving<K, V> {
     /// Removes all keys, and resets the error.
     pub fn clear(&mut self) {
         self.kept.clear();
+        self.places.clear();
         self.evicted = Evicted::default();
     }
 
@@ -168,7 +198,7 @@ impl<K: Copy + Ord + Hash, V: Sum> SpaceSaving<K, V> {
 
     /// Consumes the table and returns its keys and sums, in no particular order.
     pub fn into_sums(self) -> impl Iterator<Item = (K, V)> {
-        self.kept.into_iter().map(|(key, entry)| (key, entry.sum))
+        self.kept.into_iter().map(|kept| (kept.key, kept.sum))
     }
 
     /// What was evicted from the table.
@@ -247,15 +277,21 @@ mod tests {
             let whole: u128 = sums.iter().map(|(_, ns)| u128::from(*ns)).sum();
             let mut exact: BTreeMap<u32, u128> = (0..30).map(|key| (key, 0)).collect();
             sums.iter().for_each(|(key, ns)| *exact.entry(*key).or_default() += u128::from(*ns));
-            let add = |sums: &[(u32, u64)]| {
-                let mut table = SpaceSaving::default();
+            // Two keys share each place, as keys whose numbers are given anew may do.
+            let mut places = [0; 15];
+            let mut add = |sums: &[(u32, u64)]| {
+                let (mut table, mut looked_up) = (SpaceSaving::default(), SpaceSaving::default());
                 let mut evicted = 0;
                 for (key, ns) in sums {
-                    *table.entry(*key, || 0u128) += u128::from(*ns);
+                    let place = &mut places[*key as usize % 15];
+                    *table.entry_near(place, *key, || 0u128) += u128::from(*ns);
+                    *looked_up.entry(*key, || 0u128) += u128::from(*ns);
+                    looked_up.evict_above(limit, |_, _| ());
                     table.evict_above(limit, |_, sum| evicted += sum);
                     assert!(table.size() <= limit);
                 }
                 assert_eq!(table.evicted().sum, evicted);
+                assert_eq!((ranking(&table), table.evicted()), (ranking(&looked_up), looked_up.evicted()));
                 table
             };
             let check = |table: &SpaceSaving<u32, u128>| {

@@ -1,9 +1,8 @@
 //! The breakdown of one wait: shares that add up to its latency, to the ns.
 
-use crate::hash::HashMap;
-
 use super::{
-    component::{Component, Culprit, CulpritKey},
+    component::{Component, Culprit},
+    culprit_number::CulpritNumber,
     event::{DetailedWait, TaskInfo},
 };
 
@@ -26,10 +25,6 @@ pub struct Breakdown {
     pub spans: Vec<Span>,
     /// The work items that workqueue workers ran in their shares, the longest first; empty unless looked up.
     pub work_items: Vec<WorkItemShare>,
-    /// The key of each share.
-    keys: Vec<CulpritKey>,
-    /// Shares by culprit; empty while a linear search is as fast.
-    index: HashMap<CulpritKey, usize>,
 }
 
 /// The stage from `sched_waking` to `sched_wakeup`.
@@ -48,19 +43,12 @@ pub struct Delivery {
 pub struct Share {
     /// The culprit.
     pub culprit: Culprit,
+    /// The number of the culprit, for lookups while the wait is added to sums.
+    pub number: CulpritNumber,
     /// Its time: ns.
     pub ns: u64,
     /// The number of pieces that the time consists of.
     pub times: u64,
-}
-
-impl Share {
-    /// Adds a piece of this length: ns.
-    #[inline]
-    fn add(&mut self, ns: u64) {
-        self.ns += ns;
-        self.times += 1;
-    }
 }
 
 /// A contiguous piece of a wait that one culprit caused.
@@ -87,9 +75,6 @@ pub struct WorkItemShare {
     pub ns: u64,
 }
 
-/// Up to this many shares are searched linearly; for more, an index is kept.
-const MAX_UNINDEXED: usize = 8;
-
 impl Breakdown {
     /// Begin and end of the pieces of a share since the wait began: ns. Pieces with a gap of at most `gap_ns` are one.
     pub fn pieces(&self, share: usize, gap_ns: u64) -> Vec<(u64, u64)> {
@@ -115,8 +100,6 @@ impl Breakdown {
             shares: Vec::new(),
             spans: Vec::new(),
             work_items: Vec::new(),
-            keys: Vec::new(),
-            index: HashMap::default(),
         }
     }
 
@@ -129,53 +112,6 @@ impl Breakdown {
         self.shares.clear();
         self.spans.clear();
         self.work_items.clear();
-        self.keys.clear();
-        self.index.clear();
-    }
-
-    /// Assigns the time from `from_ns` to `to_ns` to a culprit.
-    pub(super) fn add_span(&mut self, culprit: Culprit, cpu: Option<u32>, from_ns: u64, to_ns: u64) {
-        if from_ns < to_ns {
-            let share = self.share_of(culprit);
-            self.add_span_to(share, cpu, from_ns, to_ns);
-        }
-    }
-
-    /// Assigns the time from `from_ns` to `to_ns`, which is later, to a share of [`Self::share_of`].
-    #[inline]
-    pub(super) fn add_span_to(&mut self, share: usize, cpu: Option<u32>, from_ns: u64, to_ns: u64) {
-        self.shares[share].add(to_ns - from_ns);
-        self.spans.push(Span { share, cpu, from_ns, to_ns });
-    }
-
-    /// Assigns `ns` to a culprit without a position on the time line.
-    pub(super) fn add_undated(&mut self, culprit: Culprit, ns: u64) {
-        if ns > 0 {
-            let share = self.share_of(culprit);
-            self.shares[share].add(ns);
-        }
-    }
-
-    /// The index of the share of a culprit, which is appended, without any time, if there is none yet.
-    pub(super) fn share_of(&mut self, culprit: Culprit) -> usize {
-        let key = culprit.key();
-        let known = if self.keys.len() <= MAX_UNINDEXED {
-            self.keys.iter().position(|known| *known == key)
-        } else {
-            if self.index.is_empty() {
-                self.index.extend(self.keys.iter().enumerate().map(|(index, key)| (*key, index)));
-            }
-            self.index.get(&key).copied()
-        };
-        known.unwrap_or_else(|| {
-            let index = self.shares.len();
-            self.shares.push(Share { culprit, ns: 0, times: 0 });
-            self.keys.push(key);
-            if !self.index.is_empty() {
-                self.index.insert(key, index);
-            }
-            index
-        })
     }
 
     /// The components that the wait has time in, with that time: ns.

@@ -37,6 +37,7 @@
 pub mod attribute;
 pub mod breakdown;
 pub mod component;
+pub mod culprit_number;
 pub mod decode;
 pub mod event;
 pub mod history;

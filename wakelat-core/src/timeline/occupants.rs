@@ -2,7 +2,8 @@
 //! all segments of its time: a segment has only the number, and what follows from an occupant is looked up once per wait.
 
 use super::{
-    component::{RunningTask, UnknownReason},
+    component::{Actor, Component, Culprit, CulpritKey, RunningTask, UnknownReason, is_real_time, relative_priority},
+    culprit_number::CulpritNumber,
     event::InterruptSource,
 };
 use crate::hash::HashMap;
@@ -36,6 +37,26 @@ impl CpuOccupant {
             _ => None,
         }
     }
+
+    /// The culprit of a time in which it had the CPU, for a waiting task of this priority and policy.
+    fn culprit(&self, waiter: (i32, u32)) -> Culprit {
+        let (component, actor) = match *self {
+            Self::Task(task, _) => (relative_priority(waiter, &task), Actor::Task(task)),
+            Self::Idle(state, _) => (Component::Idle, Actor::Idle(state)),
+            Self::Interrupt(source @ InterruptSource::Softirq(_)) => (Component::Softirq, Actor::Interrupt(source)),
+            Self::Interrupt(source) => (Component::Irq, Actor::Interrupt(source)),
+            Self::NextSwitch => (Component::Unexplained, Actor::Unknown(UnknownReason::BeforeStart)),
+            Self::Unknown(why) => (Component::Unexplained, Actor::Unknown(why)),
+        };
+        // A task of a lower class, or none, has the CPU because real-time tasks must not run.
+        let kept_out = self.is_rt_throttled() && is_real_time(waiter.0, waiter.1);
+        let component = if kept_out && matches!(component, Component::Lower | Component::Idle) {
+            Component::RtThrottled
+        } else {
+            component
+        };
+        Culprit { component, actor }
+    }
 }
 
 /// The number of an occupant, until [`Occupants::renumber`].
@@ -63,15 +84,18 @@ const MIN_RENUMBERED: usize = 4096;
 /// All occupants that have a number.
 #[derive(Debug)]
 pub struct Occupants {
-    by_id: Vec<CpuOccupant>,
+    /// The occupants, each with the number of what it is, whatever its priority or cgroup.
+    by_id: Vec<(CpuOccupant, u32)>,
     ids: HashMap<CpuOccupant, OccupantId>,
+    actors: HashMap<CulpritKey, u32>,
     /// The number of occupants from which on those without a segment are dropped.
     renumber_at: usize,
 }
 
 impl Default for Occupants {
     fn default() -> Self {
-        let mut occupants = Self { by_id: Vec::new(), ids: HashMap::default(), renumber_at: MIN_RENUMBERED };
+        let (by_id, ids, actors) = (Vec::new(), HashMap::default(), HashMap::default());
+        let mut occupants = Self { by_id, ids, actors, renumber_at: MIN_RENUMBERED };
         occupants.add_fixed();
         occupants
     }
@@ -86,16 +110,26 @@ impl Occupants {
 
     /// The number of an occupant.
     pub fn id(&mut self, occupant: CpuOccupant) -> OccupantId {
-        let Self { by_id, ids, .. } = self;
+        let Self { by_id, ids, actors, .. } = self;
         *ids.entry(occupant).or_insert_with(|| {
-            by_id.push(occupant);
+            let next = actors.len() as u32;
+            // Any waiting task: only the component depends on it.
+            let actor = *actors.entry(occupant.culprit((0, 0)).identity()).or_insert(next);
+            by_id.push((occupant, actor));
             OccupantId(by_id.len() as u32 - 1)
         })
     }
 
     /// The occupant with this number.
     pub fn get(&self, id: OccupantId) -> &CpuOccupant {
-        &self.by_id[id.index()]
+        &self.by_id[id.index()].0
+    }
+
+    /// The culprit of a time in which this occupant had the CPU, for a waiting task of this priority and policy.
+    pub fn culprit(&self, id: OccupantId, waiter: (i32, u32)) -> (Culprit, CulpritNumber) {
+        let (occupant, actor) = &self.by_id[id.index()];
+        let culprit = occupant.culprit(waiter);
+        (culprit, CulpritNumber::of(&culprit, *actor))
     }
 
     /// The number of occupants that have a number.
@@ -112,9 +146,10 @@ impl Occupants {
     pub fn renumber<'a>(&mut self, in_use: impl Iterator<Item = &'a mut OccupantId>) {
         let before = std::mem::take(&mut self.by_id);
         self.ids.clear();
+        self.actors.clear();
         self.add_fixed();
         for id in in_use {
-            *id = self.id(before[id.index()]);
+            *id = self.id(before[id.index()].0);
         }
         self.renumber_at = MIN_RENUMBERED.max(2 * self.by_id.len());
     }

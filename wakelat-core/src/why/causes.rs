@@ -1,13 +1,19 @@
 //! The waits of a window by cause, on which findings are based. A cause is a name, whatever the number of threads that
 //! have it.
 
-use super::sums::{SharesInWait, TimeSum};
-use crate::aggregate::space_saving::{Evicted, SpaceSaving, Sum};
+use super::{
+    places::Places,
+    sums::{SharesInWait, TimeSum},
+};
+use crate::aggregate::{
+    mapped_places::MappedPlaces,
+    space_saving::{Evicted, SpaceSaving, Sum},
+};
 use crate::{
     timeline::{
         Breakdown,
         component::{Actor, Component, Culprit},
-        event::InterruptSource,
+        event::{InterruptSource, TaskInfo},
     },
     wait::Comm,
 };
@@ -71,11 +77,15 @@ impl Cause {
 pub struct Causes {
     all: SpaceSaving<Cause, CauseSum>,
     victims: SpaceSaving<Comm, TimeSum>,
-    pairs: SpaceSaving<(Comm, Cause), CauseSum>,
+    pairs: SpaceSaving<(Comm, Cause), TimeSum>,
     /// Number of waits so far.
     waits: u64,
-    /// The causes of the wait that is being added; kept for its memory.
-    of_wait: Vec<(Cause, u64)>,
+    /// The places in `all` by culprit, in `victims` by TID, and in `pairs` by the places in the other two.
+    places: Places,
+    victim_places: MappedPlaces,
+    pair_places: MappedPlaces,
+    /// The causes of the wait that is being added, with their places; kept for its memory.
+    of_wait: Vec<(Cause, u32)>,
     limits: [usize; 3],
     own_pids: Vec<u32>,
 }
@@ -86,10 +96,6 @@ struct CauseSum {
     sum: TimeSum,
     in_wait: SharesInWait,
 }
-
-/// Of one wait, the times of up to this many causes are added up before they are added to the tables: a linear search in
-/// as many costs less than a lookup.
-const MAX_OF_WAIT: usize = 8;
 
 impl Sum for CauseSum {
     fn size(&self) -> u128 {
@@ -116,6 +122,9 @@ impl Causes {
             victims: SpaceSaving::default(),
             pairs: SpaceSaving::default(),
             waits: 0,
+            places: Places::default(),
+            victim_places: MappedPlaces::default(),
+            pair_places: MappedPlaces::default(),
             of_wait: Vec::new(),
             limits,
             own_pids: Vec::new(),
@@ -124,35 +133,27 @@ impl Causes {
 
     /// Adds a wait, which counts once for each cause, whatever the number of tasks with that name.
     pub fn add(&mut self, breakdown: &Breakdown) {
-        let comm = breakdown.waiter.comm;
-        self.victims.entry(comm, TimeSum::default).add(breakdown.latency_ns);
+        let TaskInfo { tid, comm, .. } = breakdown.waiter;
+        let victim_place = self.victim_places.of(tid.into());
+        self.victims.entry_near(victim_place, comm, TimeSum::default).add(breakdown.latency_ns);
+        let victim_place = *victim_place;
         self.waits += 1;
         for share in &breakdown.shares {
-            let cause = Cause::of(&share.culprit, &self.own_pids);
-            match self.of_wait.iter_mut().find(|(known, _)| *known == cause) {
-                Some((_, ns)) => *ns += share.ns,
-                None => {
-                    if self.of_wait.len() == MAX_OF_WAIT {
-                        self.flush(comm);
-                    }
-                    self.of_wait.push((cause, share.ns));
-                }
+            let (cause, place) = (Cause::of(&share.culprit, &self.own_pids), self.places.of(share.number));
+            let sum = self.all.entry_near(place, cause, CauseSum::default);
+            if sum.in_wait.add(self.waits, share.ns, &mut sum.sum) {
+                self.of_wait.push((cause, *place));
             }
         }
-        self.flush(comm);
+        for (cause, mut place) in self.of_wait.drain(..) {
+            let ns = self.all.entry_near(&mut place, cause, CauseSum::default).in_wait.ns();
+            let pair_place = self.pair_places.of(u64::from(victim_place) << 32 | u64::from(place));
+            self.pairs.entry_near(pair_place, (comm, cause), TimeSum::default).add(ns);
+        }
         let [causes, victims, pairs] = self.limits;
         self.all.evict_above(causes, |_, _| ());
         self.victims.evict_above(victims, |_, _| ());
         self.pairs.evict_above(pairs, |_, _| ());
-    }
-
-    /// Adds the times of the current wait, of a task with the name `comm`, to the tables. A cause may follow again.
-    fn flush(&mut self, comm: Comm) {
-        for (cause, ns) in self.of_wait.drain(..) {
-            for sum in [self.all.entry(cause, CauseSum::default), self.pairs.entry((comm, cause), CauseSum::default)] {
-                sum.in_wait.add(self.waits, ns, &mut sum.sum);
-            }
-        }
     }
 
     /// Removes everything.
@@ -180,7 +181,7 @@ impl Causes {
 
     /// The time of a cause in the waits of the tasks of one name: ns.
     pub fn victim_ns(&self, comm: Comm, cause: Cause) -> u128 {
-        self.pairs.get(&(comm, cause)).map_or(0, |sum| sum.sum.ns)
+        self.pairs.get(&(comm, cause)).map_or(0, |sum| sum.ns)
     }
 }
 
@@ -221,11 +222,12 @@ mod tests {
         ) {
             let mut causes = Causes::with_limits([size; 3]);
             let (mut sums, mut whole) = (BreakdownSum::default(), BreakdownSum::default());
+            let [mut places, mut whole_places] = [Places::default(), Places::default()];
             for breakdown in breakdowns(&slices) {
                 causes.add(&breakdown);
-                sums.add(&breakdown);
+                sums.add(&breakdown, &mut places);
                 sums.evict_above(size);
-                whole.add(&breakdown);
+                whole.add(&breakdown, &mut whole_places);
                 prop_assert!(causes.all.size() <= size && causes.victims.size() <= size && causes.pairs.size() <= size);
                 prop_assert!(sums.culprit_count() <= size);
             }
@@ -243,9 +245,10 @@ mod tests {
             slices in prop::collection::vec((0..40u8, 0..9u8, 1..1_000u64), 1..60),
         ) {
             let (mut causes, mut sums) = (Causes::default(), BreakdownSum::default());
+            let mut places = Places::default();
             for breakdown in breakdowns(&slices) {
                 causes.add(&breakdown);
-                sums.add(&breakdown);
+                sums.add(&breakdown, &mut places);
             }
             prop_assert_eq!(causes.evicted(), Evicted::default());
             for (cause, sum) in causes.ranking() {

@@ -125,6 +125,7 @@ mod tests {
             event::TaskInfo,
             testing::{EventStream, fifo, task},
         },
+        why::places::Places,
     };
 
     const US: u64 = 1_000;
@@ -144,10 +145,11 @@ mod tests {
         }
         let (mut timeline, mut causes, mut sums) =
             (Timeline::new(LatencyFrom::Wakeup), Causes::default(), BreakdownSum::default());
+        let mut places = Places::default();
         for event in &stream.events {
             if let Some(breakdown) = timeline.push(event) {
                 causes.add(breakdown);
-                sums.add(breakdown);
+                sums.add(breakdown, &mut places);
             }
         }
         findings(&causes, &sums, SECOND)

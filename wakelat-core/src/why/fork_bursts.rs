@@ -3,6 +3,7 @@
 use super::{
     finding::{MIN_SHARE_PERCENT, WINDOW_DIVISOR},
     sums::{SharesInWait, TimeSum},
+    tid_set::TidFilter,
 };
 use crate::aggregate::space_saving::{Evicted, SpaceSaving, Sum};
 use crate::{
@@ -47,6 +48,8 @@ pub struct ForkCounts {
 struct ParentNames {
     young: HashMap<u32, Comm>,
     old: HashMap<u32, Comm>,
+    /// The tasks of both halves.
+    tids: TidFilter,
     /// Tasks that were dropped with an older half.
     dropped: u64,
 }
@@ -86,17 +89,23 @@ impl ParentNames {
         if self.young.len() >= MAX_CHILDREN {
             let old = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
             self.dropped += old.len() as u64;
+            self.tids = self.old.keys().copied().collect();
         }
+        self.tids.insert(child);
         self.young.insert(child, parent);
     }
 
     fn get(&self, tid: u32) -> Option<Comm> {
+        if !self.tids.may_have(tid) {
+            return None;
+        }
         self.young.get(&tid).or_else(|| self.old.get(&tid)).copied()
     }
 
     /// Counts a task as one of the latest again: a task for which others wait is still alive.
     fn touch(&mut self, tid: u32) {
         if !self.old.is_empty()
+            && self.tids.may_have(tid)
             && let Some(parent) = self.old.remove(&tid)
             && !self.young.contains_key(&tid)
         {

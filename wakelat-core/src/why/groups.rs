@@ -4,6 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{
     options::SummaryOptions,
+    places::Places,
     stacks::WaitStacks,
     sums::BreakdownSum,
     work_items::WorkItems,
@@ -60,10 +61,12 @@ pub struct GroupBreakdowns {
     merged: bool,
     max_groups: usize,
     worst: usize,
-    classes: BTreeMap<GroupClass, BreakdownSum>,
+    classes: BTreeMap<GroupClass, (BreakdownSum, Places)>,
     groups: SpaceSaving<GroupKey, GroupWaits>,
     /// The waits of groups that were evicted.
     others: BTreeMap<GroupClass, BreakdownSum>,
+    /// The places of the culprits in the group that had the last wait.
+    places: Places,
     /// The number of culprits in groups.
     culprits: usize,
     /// The memory of the longest waits of groups: bytes.
@@ -103,6 +106,7 @@ impl GroupBreakdowns {
             classes: BTreeMap::new(),
             groups: SpaceSaving::default(),
             others: BTreeMap::new(),
+            places: Places::default(),
             culprits: 0,
             bytes: 0,
             limits: GroupLimits {
@@ -118,8 +122,8 @@ impl GroupBreakdowns {
     pub fn add(&mut self, breakdown: &Breakdown, stacks: WaitStacks, work_items: &WorkItems) -> bool {
         let class = breakdown.ended_wait.wait.class;
         let class = if self.merged { GroupClass::RunQueue } else { GroupClass::One(class) };
-        let sums = self.classes.entry(class).or_default();
-        sums.add(breakdown);
+        let (sums, places) = self.classes.entry(class).or_default();
+        sums.add(breakdown, places);
         sums.evict_above(self.limits.of_class);
         if self.by.is_empty() {
             return false;
@@ -129,7 +133,7 @@ impl GroupBreakdowns {
         let (bytes, culprits) = (longest.bytes(), sums.culprit_count());
         let is_longest = longest.offer(breakdown, stacks, self.worst, work_items);
         self.bytes = self.bytes - bytes + longest.bytes();
-        sums.add(breakdown);
+        sums.add(breakdown, &mut self.places);
         self.culprits += sums.culprit_count() - culprits;
         self.make_room();
         self.limit_culprits();
@@ -206,7 +210,7 @@ impl GroupBreakdowns {
     /// Takes the waits of each class, the class with the longest total wait first.
     pub fn take_classes(&mut self) -> Vec<GroupBreakdown> {
         let classes = std::mem::take(&mut self.classes).into_iter();
-        sorted(classes.map(|(class, sums)| GroupBreakdown::from_sum(Vec::new(), class, sums)))
+        sorted(classes.map(|(class, (sums, _))| GroupBreakdown::from_sum(Vec::new(), class, sums)))
     }
 
     /// Takes the requested groups: the `max_groups` with the longest total wait, and the sum of the others by class.

@@ -1,13 +1,14 @@
 //! Interferers: the tasks, interrupts and softirqs that made others wait, by the time they had while others waited.
 
-use super::sums::{SharesInWait, TimeSum};
+use super::{
+    places::Places,
+    sums::{SharesInWait, TimeSum},
+    tid_set::TidSet,
+};
 use crate::aggregate::space_saving::{Evicted, SpaceSaving, Sum};
-use crate::{
-    hash::HashSet,
-    timeline::{
-        Breakdown,
-        component::{Actor, CulpritKey},
-    },
+use crate::timeline::{
+    Breakdown,
+    component::{Actor, CulpritKey},
 };
 
 /// Maximum number of interferers.
@@ -20,6 +21,7 @@ const MAX_VICTIMS: usize = 262_144;
 #[derive(Debug)]
 pub struct Interferers {
     by_actor: SpaceSaving<CulpritKey, Interferer>,
+    places: Places,
     victims: usize,
     /// Number of waits so far.
     waits: u64,
@@ -41,7 +43,7 @@ pub struct Interferer {
 #[derive(Clone, Debug)]
 enum VictimSet {
     /// The TIDs of all of them.
-    Exact(HashSet<u32>),
+    Exact(TidSet),
     /// This many before their TIDs were dropped for lack of room.
     AtLeast(usize),
 }
@@ -58,14 +60,14 @@ impl Interferer {
             actor,
             sum: TimeSum::default(),
             in_wait: SharesInWait::default(),
-            victims: VictimSet::Exact(HashSet::default()),
+            victims: VictimSet::Exact(TidSet::default()),
         }
     }
 
     /// The number of threads that waited for it; a lower bound if [`Self::has_more_victims`].
     pub fn victims(&self) -> usize {
         match &self.victims {
-            VictimSet::Exact(victims) => victims.len(),
+            VictimSet::Exact(victims) => victims.size(),
             VictimSet::AtLeast(victims) => *victims,
         }
     }
@@ -90,7 +92,7 @@ impl Default for Interferers {
 impl Interferers {
     /// A table for at most this many interferers and this many victims.
     fn with_limits(limits: [usize; 2]) -> Self {
-        Self { by_actor: SpaceSaving::default(), victims: 0, waits: 0, limits }
+        Self { by_actor: SpaceSaving::default(), places: Places::default(), victims: 0, waits: 0, limits }
     }
 
     /// Adds a wait.
@@ -102,7 +104,8 @@ impl Interferers {
                 continue;
             }
             // A task is the same interferer in every component.
-            let known = self.by_actor.entry(share.culprit.identity(), || Interferer::new(actor));
+            let place = self.places.of(share.number);
+            let known = self.by_actor.entry_near(place, share.culprit.identity(), || Interferer::new(actor));
             known.actor = actor;
             known.in_wait.add(self.waits, share.ns, &mut known.sum);
             if let VictimSet::Exact(victims) = &mut known.victims {

@@ -1,5 +1,6 @@
 //! Sums of breakdowns, by component and by culprit.
 
+use super::places::Places;
 use crate::aggregate::space_saving::{Evicted, SpaceSaving, Sum};
 use crate::timeline::{
     Breakdown,
@@ -86,9 +87,11 @@ impl TimeSum {
 
 impl SharesInWait {
     /// Adds `ns` of a share to the sum of its key. Shares are added wait by wait; the first wait has the number 1.
-    pub fn add(&mut self, wait: u64, ns: u64, sum: &mut TimeSum) {
+    /// Returns whether it is the first share of the key in this wait.
+    pub fn add(&mut self, wait: u64, ns: u64, sum: &mut TimeSum) -> bool {
+        let is_first = ns > 0 && self.wait != wait;
         if ns > 0 {
-            if self.wait != wait {
+            if is_first {
                 *self = Self { wait, ns: 0 };
                 sum.waits += 1;
             }
@@ -96,6 +99,12 @@ impl SharesInWait {
             sum.ns += u128::from(ns);
             sum.max_ns = sum.max_ns.max(self.ns);
         }
+        is_first
+    }
+
+    /// The time of the shares of the last wait so far: ns.
+    pub fn ns(&self) -> u64 {
+        self.ns
     }
 }
 
@@ -116,8 +125,8 @@ impl CulpritSum {
 }
 
 impl BreakdownSum {
-    /// Adds a wait.
-    pub fn add(&mut self, breakdown: &Breakdown) {
+    /// Adds a wait. `places` has the places of this sum's culprits.
+    pub fn add(&mut self, breakdown: &Breakdown, places: &mut Places) {
         self.waits += 1;
         self.ns += u128::from(breakdown.latency_ns);
         self.max_ns = self.max_ns.max(breakdown.latency_ns);
@@ -127,7 +136,8 @@ impl BreakdownSum {
         }
         breakdown.components().for_each(|(component, ns)| self.components[component as usize].add(ns));
         for share in &breakdown.shares {
-            let known = self.culprits.entry(share.culprit.key(), || CulpritSum::new(share.culprit));
+            let place = places.of(share.number);
+            let known = self.culprits.entry_near(place, share.culprit.key(), || CulpritSum::new(share.culprit));
             known.update(breakdown.ended_wait.wait.at_ns, share.culprit);
             known.sum.add(share.ns);
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::tid_set::TidFilter;
 use crate::aggregate::space_saving::{Evicted, SpaceSaving};
 use crate::{
     aggregate::key::Names,
@@ -28,10 +29,17 @@ pub type Worker = (u32, Comm);
 /// What each worker ran when, and the time of its work items in the waits of others.
 #[derive(Debug, Default)]
 pub struct WorkItems {
-    workers: HashMap<u32, VecDeque<WorkerState>>,
+    workers: Workers,
     sums: SpaceSaving<(Worker, u64), u128>,
     /// Starts and ends of work items that there was no room for.
     dropped: u64,
+}
+
+/// What each worker runs.
+#[derive(Debug, Default)]
+struct Workers {
+    by_tid: HashMap<u32, VecDeque<WorkerState>>,
+    tids: TidFilter,
 }
 
 /// What a worker runs from `at_ns` on.
@@ -54,16 +62,9 @@ pub struct WorkItemSum {
 impl WorkItems {
     /// Adds the start or the end of a work item.
     pub fn push(&mut self, work_item: &WorkItemEvent) {
-        if self.workers.len() >= MAX_WORKERS && !self.workers.contains_key(&work_item.tid) {
-            // Drop the workers whose last start or end is the longest ago.
-            let last = |changes: &VecDeque<WorkerState>| changes.back().map_or(0, |last| last.at_ns);
-            let mut workers: Vec<(u64, u32)> = self.workers.iter().map(|(tid, all)| (last(all), *tid)).collect();
-            workers.sort_unstable();
-            for (_, tid) in workers.iter().take(MAX_WORKERS / 2) {
-                self.dropped += self.workers.remove(tid).map_or(0, |changes| changes.len() as u64);
-            }
-        }
-        let changes = self.workers.entry(work_item.tid).or_default();
+        self.dropped += self.workers.make_room(work_item.tid);
+        self.workers.tids.insert(work_item.tid);
+        let changes = self.workers.by_tid.entry(work_item.tid).or_default();
         if changes.len() >= MAX_CHANGES {
             changes.pop_front();
             self.dropped += 1;
@@ -123,25 +124,45 @@ impl WorkItems {
     }
 }
 
+impl Workers {
+    /// If there is no room for another worker `tid`, drops the workers whose last start or end is the longest ago.
+    /// Returns how many starts and ends were dropped.
+    fn make_room(&mut self, tid: u32) -> u64 {
+        let Self { by_tid, tids } = self;
+        if by_tid.len() < MAX_WORKERS || by_tid.contains_key(&tid) {
+            return 0;
+        }
+        let last = |changes: &VecDeque<WorkerState>| changes.back().map_or(0, |last| last.at_ns);
+        let mut workers: Vec<(u64, u32)> = by_tid.iter().map(|(tid, all)| (last(all), *tid)).collect();
+        workers.sort_unstable();
+        let oldest = workers.iter().take(MAX_WORKERS / 2);
+        let dropped = oldest.map(|(_, tid)| by_tid.remove(tid).map_or(0, |changes| changes.len() as u64)).sum();
+        *tids = by_tid.keys().copied().collect();
+        dropped
+    }
+
+    /// What a task ran, if it is a worker.
+    #[inline]
+    fn get(&self, tid: u32) -> Option<&VecDeque<WorkerState>> {
+        if self.tids.may_have(tid) { self.by_tid.get(&tid) } else { None }
+    }
+}
+
 /// The name of the function at an address, or the address if it has no name.
 pub fn name(address: u64, names: &dyn Names) -> String {
     names.function(address).unwrap_or_else(|| format!("{address:#x}"))
 }
 
 /// Calls `each` with every work item, or part of one, that a worker ran in a wait.
-fn for_each(
-    workers: &HashMap<u32, VecDeque<WorkerState>>,
-    breakdown: &Breakdown,
-    mut each: impl FnMut(&RunningTask, WorkItemShare),
-) {
-    let is_worker = |actor: &Actor| matches!(actor, Actor::Task(task) if workers.contains_key(&task.tid));
+fn for_each(workers: &Workers, breakdown: &Breakdown, mut each: impl FnMut(&RunningTask, WorkItemShare)) {
+    let is_worker = |actor: &Actor| matches!(actor, Actor::Task(task) if workers.get(task.tid).is_some());
     // A wait has more spans than shares.
     if !breakdown.shares.iter().any(|share| is_worker(&share.culprit.actor)) {
         return;
     }
     for span in &breakdown.spans {
         let Actor::Task(task) = &breakdown.shares[span.share].culprit.actor else { continue };
-        let Some(changes) = workers.get(&task.tid) else { continue };
+        let Some(changes) = workers.get(task.tid) else { continue };
         let first = changes.partition_point(|change| change.at_ns <= span.from_ns).saturating_sub(1);
         for (index, change) in changes.iter().enumerate().skip(first) {
             let until_ns = changes.get(index + 1).map_or(span.to_ns, |next| next.at_ns.min(span.to_ns));
@@ -231,10 +252,10 @@ mod tests {
     fn memory_is_bounded() {
         let mut all = WorkItems::default();
         (0..MAX_CHANGES as u64 + 5).for_each(|at| all.push(&event(7, at, 0xa, at % 2 == 1)));
-        assert_eq!((all.workers[&7].len(), all.dropped()), (MAX_CHANGES, 5));
+        assert_eq!((all.workers.by_tid[&7].len(), all.dropped()), (MAX_CHANGES, 5));
         (0..MAX_WORKERS as u32 + 5).for_each(|tid| all.push(&event(100 + tid, 1, 0xa, true)));
-        assert!(all.workers.len() <= MAX_WORKERS);
+        assert!(all.workers.by_tid.len() <= MAX_WORKERS);
         all.push(&event(5, 2, 0xa, false));
-        assert!(all.workers.contains_key(&5), "the latest worker is kept");
+        assert!(all.workers.by_tid.contains_key(&5), "the latest worker is kept");
     }
 }

@@ -6,7 +6,7 @@ use super::{
     stacks::{SymbolizedStacks, WaitStacks},
     work_items::WorkItems,
 };
-use crate::timeline::{Breakdown, breakdown::Share, component::CulpritKey};
+use crate::timeline::Breakdown;
 
 /// One of the longest waits.
 #[derive(Clone, Debug)]
@@ -44,9 +44,7 @@ impl Exemplar {
     /// The memory that the wait takes: bytes.
     pub fn bytes(&self) -> usize {
         let Breakdown { shares, spans, work_items, .. } = &self.breakdown;
-        // A breakdown with many shares also has an index of them.
-        let share = size_of::<Share>() + size_of::<CulpritKey>() + size_of::<(CulpritKey, usize)>();
-        size_of::<Self>() + shares.len() * share + size_of_val(&spans[..]) + size_of_val(&work_items[..])
+        size_of::<Self>() + size_of_val(&shares[..]) + size_of_val(&spans[..]) + size_of_val(&work_items[..])
     }
 }
 

@@ -1,12 +1,15 @@
 //! From events to breakdowns: when a wait ends, assigns each ns of it to a culprit. [`crate::timeline`] explains how.
 
+mod division;
+
+use self::division::{Division, ShareIndex};
 use super::{
     breakdown::{Breakdown, Delivery},
-    component::{Actor, Component, Culprit, UnknownReason, is_real_time, relative_priority},
-    event::{DetailedWait, Event, EventKind, SwitchEvent, TaskInfo},
+    component::{Actor, Component, Culprit, UnknownReason},
+    event::{DetailedWait, Event, EventKind, SwitchEvent},
     history::History,
     migrations::{PendingMigrations, RunqueueInterval},
-    occupants::{CpuOccupant, OccupantId, Occupants},
+    occupants::Occupants,
 };
 use crate::{hash::HashMap, report::LatencyFrom};
 
@@ -22,48 +25,13 @@ pub struct Timeline {
     from: LatencyFrom,
     cpus: HashMap<u32, History>,
     occupants: Occupants,
-    /// The shares of occupants.
-    shares: OccupantShares,
+    shares: ShareIndex,
     /// Number of segments of all CPUs.
     segments: usize,
     migrations: PendingMigrations,
     breakdown: Option<Breakdown>,
     runqueues: Vec<RunqueueInterval>,
     counts: EventCounts,
-}
-
-/// The share that each occupant has in the wait that is divided.
-#[derive(Debug, Default)]
-struct OccupantShares {
-    /// The number of the wait; the first is 1.
-    wait: u64,
-    /// By the number of the occupant: the wait in which it last had time, and the index of its share in that, or
-    /// [`OccupantShares::OF_WAITER`].
-    by_id: Vec<(u64, u32)>,
-}
-
-impl OccupantShares {
-    /// The occupant is the waiting task itself.
-    const OF_WAITER: u32 = u32::MAX;
-
-    /// Begins another wait, with this many occupants.
-    fn begin_wait(&mut self, occupants: usize) {
-        self.wait += 1;
-        if self.by_id.len() < occupants {
-            self.by_id.resize(occupants, (0, Self::OF_WAITER));
-        }
-    }
-
-    /// The share of an occupant, which `find` returns when the occupant first has time in this wait; `None` if it is the
-    /// waiting task.
-    #[inline]
-    fn get(&mut self, id: OccupantId, find: impl FnOnce() -> Option<usize>) -> Option<usize> {
-        let (wait, share) = &mut self.by_id[id.index()];
-        if *wait != self.wait {
-            (*wait, *share) = (self.wait, find().map_or(Self::OF_WAITER, |index| index as u32));
-        }
-        (*share != Self::OF_WAITER).then_some(*share as usize)
-    }
 }
 
 /// How many events arrived, and how many were lost.
@@ -140,7 +108,8 @@ impl Timeline {
         };
         let breakdown = self.breakdown.get_or_insert_with(|| Breakdown::new(waited, switch.next));
         breakdown.reset(waited, switch.next);
-        let begin_ns = before_runqueue(breakdown, &waited, self.from);
+        let mut division = Division::new(breakdown, &mut self.shares, &self.occupants);
+        let begin_ns = before_runqueue(&mut division, &waited, self.from);
         let end_ns = waited.wait.at_ns;
         self.migrations.take(switch.next.tid, waited.cpu, cpu, begin_ns, end_ns, &mut self.runqueues);
         if let ([only], None, 1..) = (&mut self.runqueues[..], waited.cpu, waited.migrations) {
@@ -149,7 +118,7 @@ impl Timeline {
         }
         // The run queue's clock does not count migrations.
         let migrations = u8::try_from(self.runqueues.len() - 1).unwrap_or(u8::MAX);
-        breakdown.ended_wait.migrations = waited.migrations.max(migrations);
+        division.breakdown.ended_wait.migrations = waited.migrations.max(migrations);
         // The kernel's own clocks come first; the CPU's switches and interrupts explain what they leave.
         let out_of_quota = waited.throttled_ns.unwrap_or(0).min(end_ns - begin_ns);
         let stolen = waited.stolen_ns.min(end_ns - begin_ns - out_of_quota);
@@ -157,25 +126,24 @@ impl Timeline {
         // before the switch from it (`pick_next_task()`): such a wait begins out of quota, too.
         let at_start = waited.throttled_at_start;
         let (begin_ns, end_ns) = if at_start {
-            throttled(breakdown, &waited, cpu, begin_ns, begin_ns + out_of_quota);
+            throttled(&mut division, &waited, cpu, begin_ns, begin_ns + out_of_quota);
             (begin_ns + out_of_quota, end_ns)
         } else {
             (begin_ns, end_ns - out_of_quota)
         };
-        self.shares.begin_wait(self.occupants.size());
         for interval in &self.runqueues {
             let (from_ns, to_ns) = (interval.from_ns.max(begin_ns), interval.to_ns.min(end_ns - stolen));
             let history = self.cpus.get(&interval.cpu.unwrap_or(u32::MAX));
-            on_runqueue(breakdown, history, (&self.occupants, &mut self.shares), interval.cpu, (from_ns, to_ns));
+            on_runqueue(&mut division, history, interval.cpu, (from_ns, to_ns));
         }
-        breakdown.add_span(
+        division.add_span(
             Culprit { component: Component::Stolen, actor: Actor::NoActor },
             Some(cpu),
             end_ns - stolen,
             end_ns,
         );
         if !at_start {
-            throttled(breakdown, &waited, cpu, end_ns, end_ns + out_of_quota);
+            throttled(&mut division, &waited, cpu, end_ns, end_ns + out_of_quota);
         }
         true
     }
@@ -183,85 +151,55 @@ impl Timeline {
 
 /// Adds what precedes the run queue: delivery, if it is part of the latency, and latency that no clock can have seen.
 /// Returns when the task was enqueued: ns of CLOCK_MONOTONIC.
-fn before_runqueue(breakdown: &mut Breakdown, waited: &DetailedWait, from: LatencyFrom) -> u64 {
+fn before_runqueue(division: &mut Division<'_>, waited: &DetailedWait, from: LatencyFrom) -> u64 {
     let wait = &waited.wait;
-    let mut begin_ns = breakdown.from_ns;
+    let mut begin_ns = division.breakdown.from_ns;
     // More than 0 only if the latency is longer than the clock has run.
     let impossible = wait.latency_ns - (wait.at_ns - begin_ns);
-    breakdown.add_undated(unknown(UnknownReason::Clock), impossible);
+    division.add_undated(unknown(UnknownReason::Clock), impossible);
     if let Some(ns) = wait.delivery_ns {
         let component = if waited.remote { Component::Ipi } else { Component::Placement };
         let is_counted = from == LatencyFrom::Waking;
-        breakdown.delivery = Some(Delivery { component, ns, is_counted });
+        division.breakdown.delivery = Some(Delivery { component, ns, is_counted });
         if is_counted {
             let to_ns = begin_ns.saturating_add(ns).min(wait.at_ns);
-            breakdown.add_span(Culprit { component, actor: Actor::NoActor }, None, begin_ns, to_ns);
+            division.add_span(Culprit { component, actor: Actor::NoActor }, None, begin_ns, to_ns);
             begin_ns = to_ns;
         }
     }
     begin_ns
 }
 
-fn throttled(account: &mut Breakdown, waited: &DetailedWait, cpu: u32, from_ns: u64, to_ns: u64) {
+fn throttled(division: &mut Division<'_>, waited: &DetailedWait, cpu: u32, from_ns: u64, to_ns: u64) {
     let who = Actor::Cgroup(waited.wait.cgroup_id);
-    account.add_span(Culprit { component: Component::Throttled, actor: who }, waited.cpu.or(Some(cpu)), from_ns, to_ns);
+    division.add_span(
+        Culprit { component: Component::Throttled, actor: who },
+        waited.cpu.or(Some(cpu)),
+        from_ns,
+        to_ns,
+    );
 }
 
 /// Accounts for the time on one run queue.
-fn on_runqueue(
-    account: &mut Breakdown,
-    history: Option<&History>,
-    (occupants, shares): (&Occupants, &mut OccupantShares),
-    cpu: Option<u32>,
-    (from_ns, to_ns): (u64, u64),
-) {
+fn on_runqueue(division: &mut Division<'_>, history: Option<&History>, cpu: Option<u32>, (from_ns, to_ns): (u64, u64)) {
     if from_ns >= to_ns {
         return;
     }
     let Some(history) = history else {
         let why = if cpu.is_some() { UnknownReason::BeforeStart } else { UnknownReason::UnknownCpu };
-        account.add_span(unknown(why), cpu, from_ns, to_ns);
+        division.add_span(unknown(why), cpu, from_ns, to_ns);
         return;
     };
-    let TaskInfo { tid, prio, policy, .. } = account.waiter;
     // By the run queue's clock, a wait begins when the kernel starts to look for the next task: some hundred ns before
     // the switch that ends the slice of the waiting task. The CPU was switching to the next task by then.
     let mut switching_from_ns = None;
-    history.over(from_ns, to_ns, |from_ns, to_ns, held| {
-        let share = shares.get(held, || {
-            let occupant = occupants.get(held);
-            let is_waiter = matches!(occupant, CpuOccupant::Task(task, _) if task.tid == tid);
-            (!is_waiter).then(|| account.share_of(culprit((prio, policy), occupant)))
-        });
-        match share {
-            Some(share) => account.add_span_to(share, cpu, switching_from_ns.take().unwrap_or(from_ns), to_ns),
-            None => _ = switching_from_ns.get_or_insert(from_ns),
-        }
+    history.over(from_ns, to_ns, |from_ns, to_ns, held| match division.share_of_occupant(held) {
+        Some(share) => division.add_span_to(share, cpu, switching_from_ns.take().unwrap_or(from_ns), to_ns),
+        None => _ = switching_from_ns.get_or_insert(from_ns),
     });
     if let Some(from_ns) = switching_from_ns {
-        account.add_span(unknown(UnknownReason::Unseen), cpu, from_ns, to_ns);
+        division.add_span(unknown(UnknownReason::Unseen), cpu, from_ns, to_ns);
     }
-}
-
-/// The culprit of a time in which `occupant` had the CPU, for a waiting task of this priority and policy.
-fn culprit(waiter: (i32, u32), occupant: &CpuOccupant) -> Culprit {
-    use super::event::InterruptSource;
-    let (component, actor) = match *occupant {
-        CpuOccupant::Task(task, _) => (relative_priority(waiter, &task), Actor::Task(task)),
-        CpuOccupant::Idle(state, _) => (Component::Idle, Actor::Idle(state)),
-        CpuOccupant::Interrupt(source @ InterruptSource::Softirq(_)) => (Component::Softirq, Actor::Interrupt(source)),
-        CpuOccupant::Interrupt(source) => (Component::Irq, Actor::Interrupt(source)),
-        CpuOccupant::NextSwitch => (Component::Unexplained, Actor::Unknown(UnknownReason::BeforeStart)),
-        CpuOccupant::Unknown(why) => (Component::Unexplained, Actor::Unknown(why)),
-    };
-    // A task of a lower class, or none, has the CPU because real-time tasks must not run.
-    let kept_out = occupant.is_rt_throttled() && is_real_time(waiter.0, waiter.1);
-    let component = if kept_out && matches!(component, Component::Lower | Component::Idle) {
-        Component::RtThrottled
-    } else {
-        component
-    };
-    Culprit { component, actor }
 }
 
 fn unknown(why: UnknownReason) -> Culprit {
