@@ -3,8 +3,8 @@
 /// The number of slots of [`MappedPlaces`].
 const SLOTS: usize = 1 << 12;
 
-/// Where a table last had the sum of each key: a place for [`super::space_saving::SpaceSaving::entry_near`]. Each key has
-/// one of a fixed number of slots.
+/// Where a table last had the sum of each key: a place for [`super::space_saving::SpaceSaving::entry_near`]. Each key
+/// has one of a fixed number of slots.
 #[derive(Clone, Debug)]
 pub struct MappedPlaces(Box<[u32; SLOTS]>);
 

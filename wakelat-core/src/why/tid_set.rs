@@ -85,7 +85,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_set_of_tids_has_what_any_other_set_has(tids in prop::collection::vec(any::<u32>(), 0..200), shift in 0..32u32) {
+        fn a_set_of_tids_has_what_any_other_set_has(
+            tids in prop::collection::vec(any::<u32>(), 0..200), shift in 0..32u32,
+        ) {
             let (mut set, mut simple) = (TidSet::default(), BTreeSet::new());
             let filter: TidFilter = tids.iter().map(|tid| tid >> shift).collect();
             for tid in tids.iter().map(|tid| tid >> shift) {
