@@ -1,6 +1,5 @@
 //! Shows saved input, such as recordings, through a view, as [`super::run`] shows a measurement.
 
-mod decoded_ahead;
 mod frames;
 mod interactive;
 mod kept_data;
@@ -21,9 +20,8 @@ use super::{
     output::{Output, WriteResult},
 };
 use crate::config::Config;
-use wakelat_core::recording::FrameOrder;
+use wakelat_core::recording::{Frame, FrameOrder};
 
-use self::{decoded_ahead::DecodedAhead, read_progress::ReadProgress, saved_frames::SavedFrames};
 pub use self::{
     frames::Replay,
     kept_data::check_has_events,
@@ -31,6 +29,7 @@ pub use self::{
     recorded_measurement::LiveReplay,
     saved_input::SavedInput,
 };
+use self::{read_progress::ReadProgress, saved_frames::SavedFrames};
 
 /// What an error of the input at `path` concerns.
 pub fn unreadable(path: &Path) -> String {
@@ -53,15 +52,16 @@ pub fn replay(saved: SavedInput, config: &Config, view: &mut dyn View) -> Result
     let mut replay = Replay::new(config, input, &saved.headers(), view);
     let order = order(config);
     let mut progress = ReadProgress::new(config, saved.positions());
-    let mut frames = DecodedAhead::start(SavedFrames::new(saved, order), input)?;
+    let mut frames = SavedFrames::new(saved, order);
     let mut text = Vec::new();
     replay.begin(&mut text)?;
     loop {
-        let frame = if replay.is_over() { None } else { frames.next()? };
+        let frame = if replay.is_over() { None } else { frames.next(input)? };
         let is_last = frame.is_none();
         progress.show();
         // Only the view fails, if something besides its text cannot be written.
-        let is_report = frame.map_or(Ok(false), |(frame, position)| replay.take(frame, position, &mut text))?;
+        let position = if matches!(frame, Some(Frame::Reading(_))) { frames.position() } else { None };
+        let is_report = frame.map_or(Ok(false), |frame| replay.take(frame, position, &mut text))?;
         if is_last || is_report || text.len() >= MUCH {
             progress.clear();
             let written = output.write(|out| out.write_all(&text))?;
