@@ -54,6 +54,7 @@ def near(what, found, expected):
     if abs(found - expected) > RESOLUTION * expected + 1:
         sys.exit(f"{what}: DuckDB has {found}, wakelat has {expected}")
 
+
 def groups_of(wakelat, recordings, view, *arguments):
     """The groups of a view's only report."""
     (report,) = documents(wakelat, recordings, view, "--from", "waking", *arguments)
@@ -75,17 +76,17 @@ def in_ns(seconds):
 
 def main():
     wakelat, *recordings = sys.argv[1:]
-    wakelat = os.path.abspath(wakelat)
-    recordings = [os.path.abspath(recording) for recording in recordings]
     with tempfile.TemporaryDirectory() as directory:
-        line = [wakelat, "export", "--from", "waking", "--to", "parquet", "-o", os.path.join(directory, "fleet")]
+        prefix = os.path.join(directory, "fleet")
+        line = [wakelat, "export", "--from", "waking", "--to", "parquet", "-o", prefix]
         for recording in recordings:
             line += ["-i", recording]
         subprocess.run(line, check=True, capture_output=True)
-        os.chdir(directory)
-        by_host, by_component, by_culprit, by_release, by_interval = (duckdb.sql(query).fetchall() for query in queries())
-        releases = dict(duckdb.sql("SELECT DISTINCT recording, label_release FROM 'fleet-waits.parquet'").fetchall())
+        duckdb.sql(f"SET file_search_path = '{directory}'")
+        answers = [duckdb.sql(query).fetchall() for query in queries()]
+        releases = dict(duckdb.sql(f"SELECT DISTINCT recording, label_release FROM '{prefix}-waits.parquet'").fetchall())
 
+    by_host, by_component, by_culprit, by_release, by_interval = answers
     hosts = groups_of(wakelat, recordings, "hist", "--by", "host", "--class", "runqueue")
     equal(
         "waits and the longest, by host",

@@ -6,10 +6,11 @@
 //!
 //! # A file without an end
 //!
-//! After the header comes a [`Frame::Start`], and then, at short intervals, a [`Frame::Reading`]: the report of the run until
-//! then. Each ends a segment. If a file ends early or is damaged, the reader returns the frames of all whole segments before
-//! that place, and the report that ended the last of them as [`Frame::End`], with [`Coverage::missing_ends`](crate::report::Coverage::missing_ends): the figures and their coverage
-//! belong together, and cover the time until that reading. Frames of a segment are therefore returned only when all of it
+//! After the header comes a [`Frame::Start`], and then, at short intervals, a [`Frame::Reading`]: the report of the run
+//! until then. Each ends a segment. If a file ends early or is damaged, the reader returns the frames of all whole segments
+//! before that place, and the report that ended the last of them as [`Frame::End`], with
+//! [`Coverage::missing_ends`](crate::report::Coverage::missing_ends): the figures and their coverage belong together, and
+//! cover the time until that reading. Frames of a segment are therefore returned only when all of it
 //! has been read. Each segment has the names that its events or waits need; histograms need the names of all segments before.
 
 mod bits;
