@@ -3,15 +3,15 @@
 
 use std::{collections::HashSet, fs};
 
-use crate::{skip::Skip, tracefs};
+use crate::{skip::Skip, trace_instance::TraceInstance, tracefs};
 
 /// The event of such a call (include/trace/events/csd.h, since 6.3).
-const EVENT: &str = "events/csd/csd_queue_cpu";
+const EVENT: &str = "csd/csd_queue_cpu";
 
 /// The wakeup of one of RCU's threads, which the kernel sends to another CPU with such a call
 /// (`ttwu_queue_wakelist()`, kernel/sched/core.c). Where these threads run is decided by the system: a grace period that
 /// a task waits for may wake them.
-const WAKING: &str = "events/sched/sched_waking";
+const WAKING: &str = "sched/sched_waking";
 const OF_RCU: &str = "comm ~ \"rcu*\"";
 const WAKEUP: &str = "func=sched_ttwu_pending";
 
@@ -34,9 +34,7 @@ const PATCHING: [&str; 2] = ["do_sync_core", "text_poke"];
 const BUFFER_KIB: &str = "32768";
 
 /// A recording of function calls on other CPUs. Dropping it removes the instance.
-pub struct RemoteCalls {
-    instance: String,
-}
+pub struct RemoteCalls(TraceInstance);
 
 /// A call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,26 +57,24 @@ impl RemoteCall {
 impl RemoteCalls {
     /// Starts recording. Skips the test if the kernel has neither the event nor the function tracer.
     pub fn start(name: &str) -> Result<Self, Skip> {
-        let has_event = tracefs::path(EVENT).exists();
+        let has_event = has_event();
         let available = fs::read_to_string(tracefs::path("available_filter_functions")).unwrap_or_default();
         let available: HashSet<&str> = available.lines().filter_map(|line| line.split(' ').next()).collect();
         let functions: Vec<&str> = FUNCTIONS.into_iter().filter(|function| available.contains(function)).collect();
         if !has_event && !functions.iter().any(|function| function.starts_with("text_poke")) {
             return Err(Skip::because("the tracer of this kernel does not show function calls on other CPUs"));
         }
-        let instance = format!("instances/{name}");
-        fs::create_dir(tracefs::path(&instance)).expect("an instance can be made");
-        let calls = Self { instance };
-        tracefs::append(&calls.file("trace_clock"), "mono");
-        tracefs::append(&calls.file("buffer_size_kb"), BUFFER_KIB);
+        let instance = TraceInstance::create(name);
+        instance.append("trace_clock", "mono");
+        instance.append("buffer_size_kb", BUFFER_KIB);
         if has_event {
-            tracefs::append(&calls.file(&format!("{WAKING}/filter")), OF_RCU);
-            [EVENT, WAKING].iter().for_each(|event| tracefs::append(&calls.file(&format!("{event}/enable")), "1"));
+            instance.filter(WAKING, OF_RCU);
+            [EVENT, WAKING].iter().for_each(|event| instance.enable(event, true));
         } else {
-            functions.iter().for_each(|function| tracefs::append(&calls.file("set_ftrace_filter"), function));
-            tracefs::append(&calls.file("current_tracer"), "function");
+            functions.iter().for_each(|function| instance.append("set_ftrace_filter", function));
+            instance.append("current_tracer", "function");
         }
-        Ok(calls)
+        Ok(Self(instance))
     }
 
     /// The calls so far, except wakeups of RCU's threads.
@@ -86,7 +82,7 @@ impl RemoteCalls {
     /// # Panics
     /// If one was lost.
     pub fn so_far(&self) -> Vec<RemoteCall> {
-        let text = tracefs::read(&self.file("trace"));
+        let text = self.0.read("trace");
         // The header has the numbers of events in the buffer and written, which differ by those overwritten.
         let counts = text.lines().find_map(|line| line.strip_prefix("# entries-in-buffer/entries-written: "));
         let counts = counts.and_then(|counts| counts.split_whitespace().next()?.split_once('/'));
@@ -94,22 +90,19 @@ impl RemoteCalls {
         assert_eq!(kept, written, "calls were overwritten");
         without_wakeups_of_rcu(text.lines().filter(|line| !line.starts_with('#')).filter_map(parse))
     }
-
-    fn file(&self, name: &str) -> String {
-        format!("{}/{name}", self.instance)
-    }
 }
 
 impl Drop for RemoteCalls {
     fn drop(&mut self) {
-        if tracefs::path(EVENT).exists() {
-            [EVENT, WAKING].iter().for_each(|event| tracefs::append(&self.file(&format!("{event}/enable")), "0"));
+        if has_event() {
+            [EVENT, WAKING].iter().for_each(|event| self.0.enable(event, false));
         }
-        tracefs::append(&self.file("current_tracer"), "nop");
-        if let Err(error) = fs::remove_dir(tracefs::path(&self.instance)) {
-            eprintln!("could not remove {}: {error}", self.instance);
-        }
+        self.0.append("current_tracer", "nop");
     }
+}
+
+fn has_event() -> bool {
+    tracefs::path(&format!("events/{EVENT}")).exists()
 }
 
 /// Removes wakeups of RCU's threads: each is an event of [`WAKING`], perhaps followed by the same thread's call.

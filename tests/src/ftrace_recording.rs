@@ -10,6 +10,7 @@ use crate::{
     machine,
     replay::{ReplayEvent, ReplayEventKind},
     trace_buffer::{self, FtraceFormat},
+    trace_instance::TraceInstance,
     tracefs,
 };
 
@@ -20,20 +21,14 @@ const BUFFER_KB: &str = "16384";
 
 /// A recording of events in an instance of tracefs. Dropping it removes the instance, if it is the
 /// recording's own.
-pub struct EventRecording {
-    /// Directory of the instance in tracefs.
-    instance: String,
-    own: bool,
-}
+pub struct EventRecording(TraceInstance);
 
 impl EventRecording {
     /// Starts recording in an instance of its own.
     pub fn start() -> Self {
-        let instance = "instances/wl-oracle".to_owned();
-        fs::create_dir(tracefs::path(&instance)).expect("an instance can be made");
-        let recording = Self { instance, own: true };
-        tracefs::append(&recording.file("trace_clock"), "mono");
-        recording.switch_on()
+        let instance = TraceInstance::create("wl-oracle");
+        instance.append("trace_clock", "mono");
+        Self(instance).switch_on()
     }
 
     /// Starts recording in an existing instance, such as that of a running `wakelat verify`: there an
@@ -43,26 +38,30 @@ impl EventRecording {
     /// # Panics
     /// If the kernel refuses, or the instance uses another clock.
     pub fn within(instance: &str) -> Self {
-        let recording = Self { instance: format!("instances/{instance}"), own: false };
-        let clock = tracefs::read(&recording.file("trace_clock"));
+        let instance = TraceInstance::existing(instance);
+        let clock = instance.read("trace_clock");
         assert!(clock.contains("[mono]"), "{clock}");
-        recording.switch_on()
+        Self(instance).switch_on()
     }
 
     fn switch_on(self) -> Self {
-        tracefs::append(&self.file("buffer_size_kb"), BUFFER_KB);
-        EVENTS.iter().for_each(|event| self.enable(event, "1"));
+        self.0.append("buffer_size_kb", BUFFER_KB);
+        self.enable(true);
         self
     }
 
     /// Stops recording and returns the kernel's own text of the events.
     pub fn stopped_text(&self) -> String {
         self.stop();
-        tracefs::read(&self.file("trace"))
+        self.0.read("trace")
     }
 
     fn stop(&self) {
-        EVENTS.iter().for_each(|event| self.enable(event, "0"));
+        self.enable(false);
+    }
+
+    fn enable(&self, is_on: bool) {
+        EVENTS.iter().for_each(|event| self.0.enable(&format!("sched/{event}"), is_on));
     }
 
     /// Stops recording and returns the events, ordered by time.
@@ -77,7 +76,7 @@ impl EventRecording {
         });
         let mut events = Vec::new();
         for cpu in machine::cpus() {
-            let stats = tracefs::read(&self.file(&format!("per_cpu/cpu{cpu}/stats")));
+            let stats = self.0.read(&format!("per_cpu/cpu{cpu}/stats"));
             for lost in ["overrun: 0\n", "commit overrun: 0\n", "dropped events: 0\n"] {
                 assert!(stats.contains(lost), "events lost: {stats}");
             }
@@ -93,7 +92,7 @@ impl EventRecording {
     }
 
     fn pages(&self, cpu: usize) -> Vec<Vec<u8>> {
-        let path = tracefs::path(&self.file(&format!("per_cpu/cpu{cpu}/trace_pipe_raw")));
+        let path = tracefs::path(&self.0.file(&format!("per_cpu/cpu{cpu}/trace_pipe_raw")));
         let mut file = fs::OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK)
@@ -108,24 +107,6 @@ impl EventRecording {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return pages,
                 Err(error) => panic!("{}: {error}", path.display()),
             }
-        }
-    }
-
-    fn enable(&self, event: &str, on: &str) {
-        tracefs::append(&self.file(&format!("events/sched/{event}/enable")), on);
-    }
-
-    fn file(&self, name: &str) -> String {
-        format!("{}/{name}", self.instance)
-    }
-}
-
-impl Drop for EventRecording {
-    fn drop(&mut self) {
-        if self.own
-            && let Err(error) = fs::remove_dir(tracefs::path(&self.instance))
-        {
-            eprintln!("could not remove {}: {error}", self.instance);
         }
     }
 }

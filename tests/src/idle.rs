@@ -1,38 +1,31 @@
 //! Makes a CPU go idle, whatever else this machine runs.
 
-use std::{fs, process, thread};
+use std::{process, thread};
 
 use crate::{
     clock::{block_until, now_ns, spin},
     task::TaskPlacement,
-    tracefs,
+    trace_instance::TraceInstance,
 };
 
 /// The switches to the idle task, which the kernel records in a trace instance of its own. Dropping it
 /// removes the instance.
-pub struct Idling {
-    /// Directory of the instance in tracefs.
-    instance: String,
-}
+pub struct Idling(TraceInstance);
+
+const SWITCH: &str = "sched/sched_switch";
 
 impl Idling {
     /// Starts recording.
     pub fn start() -> Self {
-        let idling = Self { instance: format!("instances/wl-idle-{}", process::id()) };
-        fs::create_dir(tracefs::path(&idling.instance)).expect("an instance can be made");
-        for (file, line) in [("filter", "next_pid == 0"), ("enable", "1")] {
-            tracefs::append(&idling.file(&format!("events/sched/sched_switch/{file}")), line);
-        }
-        idling
-    }
-
-    fn file(&self, name: &str) -> String {
-        format!("{}/{name}", self.instance)
+        let instance = TraceInstance::create(&format!("wl-idle-{}", process::id()));
+        instance.filter(SWITCH, "next_pid == 0");
+        instance.enable(SWITCH, true);
+        Self(instance)
     }
 
     /// How often CPU `cpu` has gone idle since the start.
     fn count(&self, cpu: usize) -> u64 {
-        let stats = tracefs::read(&self.file(&format!("per_cpu/cpu{cpu}/stats")));
+        let stats = self.0.read(&format!("per_cpu/cpu{cpu}/stats"));
         let entries = stats.lines().find_map(|line| line.strip_prefix("entries: ")?.trim().parse().ok());
         entries.unwrap_or_else(|| panic!("no entries: `{stats}`"))
     }
@@ -67,9 +60,6 @@ impl Idling {
 
 impl Drop for Idling {
     fn drop(&mut self) {
-        tracefs::append(&self.file("events/sched/sched_switch/enable"), "0");
-        if let Err(error) = fs::remove_dir(tracefs::path(&self.instance)) {
-            eprintln!("could not remove {}: {error}", self.instance);
-        }
+        self.0.enable(SWITCH, false);
     }
 }

@@ -52,6 +52,7 @@ pub mod timed_ping_pong;
 pub mod timers;
 pub mod tool;
 pub mod trace_buffer;
+pub mod trace_instance;
 pub mod tracefs;
 pub mod tracer;
 pub mod uninterruptible_sleeps;

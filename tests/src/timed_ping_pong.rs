@@ -1,4 +1,4 @@
-//! Two threads of the test that wake each other until they are told to stop, and record when.
+//! Two threads of the test that wake each other until the test stops them, and record when.
 
 use std::{
     os::fd::AsFd as _,

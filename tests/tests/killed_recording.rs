@@ -1,7 +1,6 @@
 //! A recording that is killed can be read, and the kernel keeps nothing of the recorder.
 
 use std::{
-    fs,
     path::Path,
     sync::{Arc, Barrier},
     thread,
@@ -13,6 +12,7 @@ use wakelat_tests::{
     bpf_objects::{self, BpfObject},
     clock::{block_until, now_ns},
     documents, machine, once,
+    procfs::{self, TaskStats},
     random::Random,
     report::JsonWait,
     suite::{self, Skip, TestOutcome},
@@ -53,12 +53,8 @@ fn recorder(file: &str) -> Wakelat {
 
 /// How long the threads of a process have waited for a CPU: ns. A reading can be late by that.
 fn waited_ns(pid: u32) -> u64 {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process is running").flatten();
-    let waited_ns = threads.filter_map(|thread| {
-        let schedstat = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        schedstat.split(' ').nth(1)?.parse::<u64>().ok()
-    });
-    waited_ns.sum()
+    let threads = procfs::other_threads(pid).into_iter().chain([pid]);
+    threads.map(|tid| TaskStats::of(tid).run_delay_ns).sum()
 }
 
 /// Kills a recorder `after_ns` after it has begun to measure, and if that is a second or more, after all of `started` have:

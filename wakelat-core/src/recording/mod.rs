@@ -72,7 +72,7 @@ pub use read::{Recording, TimePoint, TimeRange};
 pub use recorded_names::RecordedNames;
 pub use several::{FileError, FrameOrder, Position, Recordings};
 pub use window::{Exclusion, RecordedWindow, WindowOptions};
-pub use write::{FrameSink, Recorder};
+pub use write::{FrameSink, Recorder, start_run};
 pub use write_histograms::HistogramRecorder;
 
 /// The first bytes of a file.
@@ -105,6 +105,13 @@ pub struct RunBefore {
     pub report: Report,
     /// The number of the last event of each CPU before: the reader gets events with numbers from 1 on.
     pub last_seqs: BTreeMap<u32, u32>,
+}
+
+impl RunBefore {
+    /// Whether the recording has the run from its begin.
+    pub fn is_empty(&self) -> bool {
+        self.report.duration_ns == 0
+    }
 }
 
 /// One frame of a recording.
@@ -147,9 +154,8 @@ pub enum Frame<'a> {
     WarmedUp,
     /// An event, in the order of recording.
     Event(Cow<'a, Event>),
-    /// The report of the run until the recording begins: of no time, unless this is the last part of a longer run. Before
-    /// the first event, except in files of earlier versions of wakelat, which have it only if there was a run before. Ends a
-    /// segment.
+    /// The report of the run until the recording begins, before the first event. It is empty, and no reader returns it,
+    /// unless this is the last part of a longer run. Ends a segment. Earlier versions of wakelat wrote no empty one.
     Start(Box<RunBefore>),
     /// The report of the run so far, without the waits that are only in the ring buffer yet. Ends a segment.
     Reading(Box<Report>),

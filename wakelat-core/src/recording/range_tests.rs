@@ -26,7 +26,7 @@ fn recorded(Case { first, end, has_start, has_warm_up }: Case, is_long: bool) ->
     let reading = |second: u64| Report { start_unix_ns: BEGIN, duration_ns: second * SECOND, ..Report::default() };
     recorder.begin(Header { has_warm_up, ..header() }, &mut file).unwrap();
     if has_start {
-        recorder.start(&reading(first), &mut file).unwrap();
+        start_run(&reading(first), &mut file).unwrap();
     }
     if has_warm_up {
         for n in 0..5_000 {

@@ -160,6 +160,16 @@ impl<R: Read> Recording<R> {
     /// If the input cannot be read, continues after [`Frame::End`], or is no recording; if it has no end and no reading,
     /// or is strict.
     pub fn frame(&mut self) -> Result<Option<Frame<'static>>, RecordingError> {
+        loop {
+            match self.next_frame()? {
+                // It is only in the file so that a reader has a report before the first reading.
+                Some(Frame::Start(before)) if before.is_empty() => {}
+                frame => return Ok(frame),
+            }
+        }
+    }
+
+    fn next_frame(&mut self) -> Result<Option<Frame<'static>>, RecordingError> {
         if let Some(start) = self.start.take() {
             return Ok(Some(Frame::Start(start)));
         }

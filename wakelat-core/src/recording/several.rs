@@ -110,8 +110,8 @@ impl<R: Read> Recordings<R> {
             let Some(mut frame) = file.ahead.pop_front() else { return Ok(None) };
             file.translation().frame(&mut frame);
             match frame {
-                Frame::Start(before) if before.report.duration_ns > 0 => file.before = Some(Box::new(before.report)),
-                Frame::Header(_) | Frame::Start(_) => {}
+                Frame::Start(before) => file.before = Some(Box::new(before.report)),
+                Frame::Header(_) => {}
                 Frame::UnixOffset(ns) => file.unix_offset_ns = ns.saturating_sub(file.shift_ns.unwrap_or(0)),
                 Frame::WarmedUp => {
                     file.is_warming_up = false;

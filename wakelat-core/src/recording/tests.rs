@@ -179,7 +179,7 @@ fn a_recording_can_be_read_from_the_moment_at_which_it_began() {
     let events = &stories()["one_hog"].events;
     let (mut file, mut recorder) = (Encoder::default(), Recorder::default());
     recorder.begin(header(), &mut file).unwrap();
-    recorder.start(&Report { start_unix_ns: 5, ..Report::default() }, &mut file).unwrap();
+    start_run(&Report { start_unix_ns: 5, ..Report::default() }, &mut file).unwrap();
     let began = file.bytes().len();
     events.iter().for_each(|event| recorder.event(event, &TestNames, &mut file).unwrap());
     recorder.end(&report_of(events), &mut file).unwrap();

@@ -28,8 +28,12 @@ pub trait FrameSink {
     fn end_segment(&mut self) -> io::Result<()>;
 }
 
-/// Writes the report of a run that has measured nothing yet, as a segment of its own.
-pub(super) fn start(report: &Report, out: &mut dyn FrameSink) -> io::Result<()> {
+/// Writes the report of a run that has measured nothing yet, after the header of a recording: a reader can rely on it,
+/// even if nothing follows.
+///
+/// # Errors
+/// Errors of `out`.
+pub fn start_run(report: &Report, out: &mut dyn FrameSink) -> io::Result<()> {
     out.frame(&Frame::Start(Box::new(RunBefore { report: report.clone(), ..RunBefore::default() })))?;
     out.end_segment()
 }
@@ -92,12 +96,6 @@ impl Recorder {
     pub fn begin(&mut self, header: Header, out: &mut dyn FrameSink) -> io::Result<()> {
         out.frame(&Frame::Header(Box::new(header)))?;
         out.end_segment()
-    }
-
-    /// Writes the report of a run that has measured nothing yet, after the header: a reader can rely on it, even if nothing
-    /// follows.
-    pub fn start(&mut self, report: &Report, out: &mut dyn FrameSink) -> io::Result<()> {
-        start(report, out)
     }
 
     /// Sets the offset from CLOCK_MONOTONIC to the Unix epoch (1970-01-01 UTC) at the following events: ns.

@@ -5,7 +5,6 @@ use std::{borrow::Cow, io};
 use super::{
     Frame, FrameSink, GroupHistogram, Header, IntervalHistograms, MAX_FRAME_BYTES,
     histograms::{Longest, MAX_GROUPS},
-    write,
 };
 use crate::{
     aggregate::{
@@ -48,12 +47,6 @@ impl HistogramRecorder {
     pub fn begin(&mut self, header: Header, out: &mut dyn FrameSink) -> io::Result<()> {
         out.frame(&Frame::Header(Box::new(header)))?;
         out.end_segment()
-    }
-
-    /// Writes the report of a run that has measured nothing yet, after the header: a reader can rely on it, even if nothing
-    /// follows.
-    pub fn start(&mut self, report: &Report, out: &mut dyn FrameSink) -> io::Result<()> {
-        write::start(report, out)
     }
 
     /// Writes the waits of an interval; its [`Self::reading`] follows.

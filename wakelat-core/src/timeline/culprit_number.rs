@@ -7,7 +7,7 @@ use super::component::{Actor, Component, Culprit, UnknownReason};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CulpritNumber(u32);
 
-/// The numbers below this are those of components and reasons.
+/// Components and reasons have the numbers below this.
 const FIXED: u32 = (Component::ALL.len() + UnknownReason::ALL.len()) as u32;
 
 /// The components that the same occupant of a CPU can cause.

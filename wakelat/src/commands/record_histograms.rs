@@ -6,7 +6,7 @@ use super::record_view::restrict_to_owner;
 use crate::{collect::Collector, session::View};
 use wakelat_core::{
     aggregate::{Groups, key::Names},
-    recording::{Encoder, Header, HistogramRecorder},
+    recording::{Encoder, Header, HistogramRecorder, start_run},
     render::{self, Style},
     report::Report,
 };
@@ -60,7 +60,7 @@ impl View for HistogramView {
     }
 
     fn started(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        self.recorder.start(report, &mut self.file)?;
+        start_run(report, &mut self.file)?;
         self.write(out)
     }
 

@@ -21,7 +21,7 @@ use crate::{
 };
 use wakelat_core::{
     aggregate::key::Names,
-    recording::{Encoder, Frame, FrameSink, Header, Kept, RecordedMachine, Recorder},
+    recording::{Encoder, Frame, FrameSink, Header, Kept, RecordedMachine, Recorder, start_run},
     render::{self, Style},
     report::Report,
     terminal_input::TerminalInput,
@@ -235,7 +235,7 @@ impl View for RecordView<'_> {
     }
 
     fn started(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        self.write(out, |recorder, sink| recorder.start(report, sink))
+        self.write(out, |_, sink| start_run(report, sink))
     }
 
     /// Each reading covers everything since the start: if it is the last one in the file, it replaces the end.

@@ -112,12 +112,13 @@ impl<R: Read + Seek> Recording<R> {
                 }
                 (Err(error), _) => return Err(error),
             };
-            let mut has_content = true;
+            let mut is_skipped = true;
             // A reading begins a block of its own, the last of its segment.
             match block::frames(&body).and_then(|frames| postcard::from_bytes(&frames).ok()) {
                 Some(Frame::Start(before)) => {
                     self.begin_ns = before.report.duration_ns;
-                    has_content = self.begin_ns > 0;
+                    // Nothing was measured before it.
+                    is_skipped = !before.is_empty();
                     last = Some(Box::new(before.report));
                 }
                 Some(Frame::Reading(reading)) if !since.is_passed(&reading, self.begin_ns) => last = Some(reading),
@@ -138,7 +139,7 @@ impl<R: Read + Seek> Recording<R> {
                 self.keep_names(&mut names)?;
             }
             self.segment.clear();
-            has_skipped |= has_content;
+            has_skipped |= is_skipped;
         }
         self.names_before = names.into_values().collect();
         self.seqs_from_first = has_skipped;

@@ -162,10 +162,6 @@ impl<'a> Replay<'a> {
 
     /// Begins with the report of the run until the first frame.
     fn start(&mut self, report: Report) {
-        if report.duration_ns == 0 {
-            // The recording begins with the run, and its first report is that of the run.
-            return;
-        }
         self.next_report_ns = self.config.window.interval_ns.map(|ns| report.duration_ns.saturating_add(ns));
         self.window.begin(report);
     }
