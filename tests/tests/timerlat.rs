@@ -27,6 +27,7 @@ fn main() {
         ]
         .into_iter()
         .chain(wakelat_tests::once![
+            a_stop_for_a_noise_from_before_the_window_begins_it_anew,
             options_are_set_and_restored,
             the_next_run_restores_what_a_killed_one_has_set,
             errors_name_the_values_that_the_kernel_accepts,
@@ -168,6 +169,25 @@ fn a_noise_over_the_threshold_stops_osnoise(source: &str) -> TestOutcome {
     let ended = Wakelat::start(command(&["osnoise", "--source", source, "-d", "60s", "-s", "1us"])).end();
     assert_eq!(ended.status.code(), Some(3), "{ended:#?}");
     assert!(ended.stderr.contains("a single noise stopped the run"), "{ended:#?}");
+    assert_eq!(tracer::state(), before);
+    Ok(())
+}
+
+fn a_stop_for_a_noise_from_before_the_window_begins_it_anew() -> TestOutcome {
+    tracer::need("osnoise")?;
+    let before = tracer::state();
+    // No record comes in the first seconds, and no noise reaches that total.
+    let more = ["-d", "7s", "-p", "3s", "-r", "2s", "-S", "60s"];
+    let wakelat = Wakelat::measuring(command(&[&["osnoise", "--json"], &more[..]].concat()));
+    let instances = tracefs::left_by_wakelat();
+    let [instance] = &instances[..] else { panic!("one instance: {instances:?}") };
+    // A measuring thread that was preempted between its record and its stop would do the same.
+    tracefs::append(&format!("instances/{instance}/tracing_on"), "0");
+    let ended = wakelat.end();
+    assert_eq!(ended.status.code(), Some(0), "{ended:#?}");
+    let document: serde_json::Value = serde_json::from_str(&ended.stdout).expect("a document");
+    assert!(document["all"]["periods"].as_u64().is_some_and(|periods| periods >= 1), "{document:#}");
+    assert!(document["coverage"]["duration_ns"].as_u64().is_some_and(|ns| ns >= 7_000_000_000), "{document:#}");
     assert_eq!(tracer::state(), before);
     Ok(())
 }

@@ -108,6 +108,14 @@ pub enum TimerlatEvent {
     },
 }
 
+impl TimerlatEvent {
+    /// Whether a measuring thread or timer recorded its own measurement: a latency, a single noise or a
+    /// period.
+    pub fn is_sample(&self) -> bool {
+        matches!(self, Self::Timerlat { .. } | Self::SampleThreshold { .. } | Self::Osnoise(_))
+    }
+}
+
 /// Where a latency is measured: `timerlat_lat_context` in kernel/trace/trace_osnoise.c and trace_output.c.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TimerlatContext {

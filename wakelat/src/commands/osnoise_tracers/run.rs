@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::{
     source::{self, RecordSource},
@@ -145,6 +145,7 @@ async fn measure(
         source,
         cutoff: ThresholdCutoff::at(StopThresholds::of(&config.setup)),
         threshold: StopThresholds::of(&config.setup),
+        records_what_stops: config.stops_in_kernel() && !config.stops_unrecorded(),
         trigger: (!config.stops_in_kernel()).then(|| ActionRunner::new(config.action.clone())),
         users,
         info: TracerRunInfo { redrawn: window.interval_ns.is_some(), ..TracerRunInfo::default() },
@@ -154,6 +155,8 @@ async fn measure(
         listener,
         stop: None,
         window_start: None,
+        held: Vec::new(),
+        has_shown: false,
     };
     run.source.attach()?;
     if window.warm_up_ns == 0 {
@@ -166,7 +169,9 @@ async fn measure(
         run.stop = Some(StopReason::NoReader);
     }
     let mut schedule = Schedule::new(window, clock::monotonic_ns());
-    let mut tick = interval(Duration::from_nanos(config.drain_interval_ns()));
+    let drain_interval = Duration::from_nanos(config.drain_interval_ns());
+    // Not at once: the tracer's threads get the CPU first, so that a stop from before the window shows.
+    let mut tick = interval_at(Instant::now() + drain_interval, drain_interval);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while run.stop.is_none() {
         let mut due = None;
@@ -176,22 +181,33 @@ async fn measure(
             () = schedule.next_is_due() => due = schedule.take_due(clock::monotonic_ns()),
             _ = tick.tick() => {}
         }
-        let records = run.source.take()?;
+        let mut records = run.source.take()?;
+        let stopped = run.window_start.is_some() && !session.is_recording()?;
+        if stopped {
+            records.append(&mut run.source.take_remaining()?);
+        }
         match due {
             Some(Due::End) => run.stop = Some(StopReason::Done),
             Some(Due::WarmUp) => {
                 schedule.begin(clock::monotonic_ns());
                 run.begin(&session)?;
+                tick.reset();
             }
             Some(Due::Interval { .. }) | None => {}
+        }
+        if stopped && run.stop.is_none() && run.was_stopped_from_before(&records) {
+            schedule.begin(clock::monotonic_ns());
+            run.begin(&session)?;
+            tick.reset();
+            continue;
         }
         run.handle_records(records, u64::MAX, &mut output)?;
         if matches!(due, Some(Due::Interval { .. })) {
             run.interval(&mut output)?;
         }
         run.check_user_threads()?;
-        // The kernel may have reached its threshold by a nanosecond that the records do not show.
-        if run.stop.is_none() && run.window_start.is_some() && !session.is_recording()? {
+        // The kernel may have stopped for a noise that is not recorded.
+        if run.stop.is_none() && stopped {
             run.stop = Some(StopReason::Threshold);
         }
         if output.reader_is_gone() {
@@ -223,6 +239,8 @@ struct Run<'a> {
     source: RecordSource,
     cutoff: ThresholdCutoff,
     threshold: StopThresholds,
+    /// Whether the kernel stops the run at a threshold, and only at one that the records show.
+    records_what_stops: bool,
     /// The action to run at a threshold, if the run goes on after it.
     trigger: Option<ActionRunner>,
     info: TracerRunInfo,
@@ -236,6 +254,10 @@ struct Run<'a> {
     stop: Option<StopReason>,
     /// `None` during the warm-up.
     window_start: Option<WindowStart>,
+    /// Records of the window that are not shown yet, because the window may have to begin anew.
+    held: Vec<TimerlatRecord>,
+    /// Whether anything of the window was shown.
+    has_shown: bool,
 }
 
 /// The state at the beginning of the window.
@@ -253,15 +275,40 @@ impl Run<'_> {
         self.lost = self.source.lost()?;
         let missed = self.source.missed()?.unwrap_or(0);
         self.window_start = Some(WindowStart { at_ns: clock::monotonic_ns(), missed });
+        self.held.clear();
         session.record()
     }
 
-    /// Passes the records from the beginning of the window to `end_ns` to the listener. Does nothing during
-    /// the warm-up.
+    /// Whether the kernel stopped the window for a latency that it had recorded before, if `records` are
+    /// the latest. It records a latency first, and stops recording later (`run_osnoise`, `timerlat_irq` and
+    /// `timerlat_main`, kernel/trace/trace_osnoise.c, 5.14 to 7.2). A window that begins in between is stopped
+    /// although nothing in it has reached the threshold.
+    fn was_stopped_from_before(&self, records: &[TimerlatRecord]) -> bool {
+        let Some(start) = self.window_start else { return false };
+        let mut window = self.held.iter().chain(records).filter(|record| record.at_ns >= start.at_ns);
+        self.records_what_stops
+            && !self.has_shown
+            && !window.any(|record| self.threshold.reached(&record.event).is_some())
+    }
+
+    /// Takes over the records from the beginning of the window to `end_ns`, and passes them to the listener
+    /// as soon as the window cannot begin anew any more. Does nothing during the warm-up.
     fn handle_records(&mut self, mut records: Vec<TimerlatRecord>, end_ns: u64, output: &mut Output) -> Result<()> {
         let Some(start) = self.window_start else { return Ok(()) };
         self.report_losses()?;
         records.retain(|record| (start.at_ns..=end_ns).contains(&record.at_ns));
+        self.held.append(&mut records);
+        // A thread stops recording before it records its next sample.
+        if self.has_shown || !self.records_what_stops || self.held.iter().any(|record| record.event.is_sample()) {
+            self.show(output)?;
+        }
+        Ok(())
+    }
+
+    /// Passes all records to the listener.
+    fn show(&mut self, output: &mut Output) -> Result<()> {
+        let records = std::mem::take(&mut self.held);
+        self.has_shown = true;
         let records = if self.trigger.is_none() { self.cutoff.truncate(records) } else { records };
         if let Some(trigger) = &mut self.trigger {
             for record in &records {
@@ -285,6 +332,7 @@ impl Run<'_> {
     }
 
     fn interval(&mut self, output: &mut Output) -> Result<()> {
+        self.show(output)?;
         if output.write(|out| self.listener.interval(out))? == WriteResult::NoReader {
             self.stop = Some(StopReason::NoReader);
         }
@@ -323,6 +371,7 @@ impl Run<'_> {
         self.source.detach()?;
         let records = self.source.take_remaining()?;
         self.handle_records(records, end_ns, output)?;
+        self.show(output)?;
         let since = |missed: u64| self.window_start.map_or(0, |start| missed.saturating_sub(start.missed));
         self.info.missed = self.source.missed()?.map(since);
         if self.stop != Some(StopReason::NoReader) {
