@@ -20,6 +20,7 @@ use self::{
     distribution::{Distribution, Maximum},
     estimate::{Period, SamplingState},
     key::{GroupKey, Key, KeyValues, Names, by_name, group_parts},
+    mapped_places::MappedPlaces,
     space_saving::{SpaceSaving, Sum},
     worst::WorstWaits,
 };
@@ -45,6 +46,8 @@ pub struct Groups {
     /// If tasks are sampled: the period in which the current waits are measured.
     period: Option<Period>,
     groups: SpaceSaving<GroupKey, WaitStats>,
+    /// The places of groups, by TID, class and component.
+    places: MappedPlaces,
     /// Waits of evicted groups.
     others: Others,
     waits_merged: u64,
@@ -84,6 +87,7 @@ impl Groups {
             room: ROOM.max(limit),
             period: None,
             groups: SpaceSaving::default(),
+            places: MappedPlaces::default(),
             others: Others::default(),
             waits_merged: 0,
             table_full: 0,
@@ -126,7 +130,9 @@ impl Groups {
 
     fn add(&mut self, key: GroupKey, wait: &Wait, latency_ns: u64, keep: impl FnOnce(&mut WaitStats)) {
         let latest = Maximum { latency_ns, at_ns: wait.at_ns, tid: wait.tid, comm: wait.comm, cpu: wait.cpu };
-        let group = self.groups.entry(key, WaitStats::default);
+        let component = key.component().map_or(0, |component| 1 + component as u64);
+        let place = self.places.of(u64::from(wait.tid) | (wait.class as u64) << 32 | component << 40);
+        let group = self.groups.entry_near(place, key, WaitStats::default);
         let distribution = Arc::make_mut(&mut group.distribution);
         distribution.record(latest);
         if let Some(period) = self.period {

@@ -4,7 +4,7 @@ use super::Frame;
 use crate::{
     aggregate::key::{Names, unnamed_cgroup},
     files::Files,
-    hash::HashMap,
+    hash::{HashMap, recent_map::RecentMap},
     timeline::event::EventKind,
     wait::{Comm, Namespace},
 };
@@ -13,7 +13,7 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct RecordedNames {
     cgroups: HashMap<u64, String>,
-    tasks: HashMap<u32, Comm>,
+    tasks: RecentMap<Comm>,
     namespaces: HashMap<u32, Option<Namespace>>,
     functions: HashMap<u64, Option<String>>,
     files: Files,
@@ -66,7 +66,7 @@ impl Names for RecordedNames {
         if let Some(idle) = self.files.idle_name(tid) {
             return Some(idle);
         }
-        self.tasks.get(&tid).copied()
+        self.tasks.get(tid).copied()
     }
 
     fn namespace(&self, tid: u32) -> Option<Namespace> {

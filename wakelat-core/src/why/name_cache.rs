@@ -3,7 +3,7 @@
 use crate::{
     aggregate::key::{Names, unnamed_cgroup},
     files::Files,
-    hash::HashMap,
+    hash::{HashMap, recent_map::RecentMap},
     timeline::{
         event::{Event, EventKind, TaskInfo, WorkItemEvent},
         stack_event::StackEvent,
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct NameCache {
     cgroups: HashMap<u64, String>,
-    tasks: HashMap<u32, TaskInfo>,
+    tasks: RecentMap<TaskInfo>,
     /// Names of wakers that no switch has shown.
     wakers: HashMap<u32, Comm>,
     functions: HashMap<u64, Option<String>>,
@@ -40,8 +40,9 @@ impl NameCache {
         }
         let EventKind::Switch(switch) = &event.kind else { return };
         for task in [&switch.prev, &switch.next] {
-            self.tasks.insert(task.tid, *task);
-            if let Some(id) = task.cgroup_id {
+            if self.tasks.insert(task.tid, *task)
+                && let Some(id) = task.cgroup_id
+            {
                 self.cgroups.entry(id).or_insert_with(|| names.cgroup(id));
             }
         }
@@ -51,7 +52,7 @@ impl NameCache {
     }
 
     fn learn_waker(&mut self, tid: u32, names: &dyn Names) {
-        if !self.tasks.contains_key(&tid)
+        if self.tasks.get(tid).is_none()
             && let Some(comm) = names.comm(tid)
         {
             self.wakers.insert(tid, comm);
@@ -67,7 +68,7 @@ impl NameCache {
 
     /// The task with this TID, as last seen at a switch.
     pub fn task(&self, tid: u32) -> Option<&TaskInfo> {
-        self.tasks.get(&tid)
+        self.tasks.get(tid)
     }
 }
 

@@ -2,8 +2,14 @@
 
 use wakelat_common::pending_wait::PrevState;
 
-use crate::aggregate::space_saving::{Evicted, SpaceSaving, Sum};
-use crate::{timeline::event::SwitchEvent, wait::Comm};
+use crate::aggregate::{
+    mapped_places::MappedPlaces,
+    space_saving::{Evicted, SpaceSaving, Sum},
+};
+use crate::{
+    timeline::event::{SwitchEvent, TaskInfo},
+    wait::Comm,
+};
 
 /// Maximum number of pairs.
 const MAX_PAIRS: usize = 16_384;
@@ -12,6 +18,8 @@ const MAX_PAIRS: usize = 16_384;
 #[derive(Debug, Default)]
 pub struct PreemptionPairs {
     pairs: SpaceSaving<(Comm, Comm), PairCount>,
+    /// The places of pairs, by the TIDs of both tasks.
+    places: MappedPlaces,
     all: u64,
 }
 
@@ -41,13 +49,14 @@ impl PreemptionPairs {
     pub fn add(&mut self, switch: &SwitchEvent) {
         let preempted = matches!(switch.prev_state, PrevState::Runnable | PrevState::PreemptedSleeping);
         if preempted && switch.prev.wanted && switch.prev.tid != 0 && switch.next.tid != 0 {
-            self.count(switch.prev.comm, switch.next.comm);
+            self.count(&switch.prev, &switch.next);
         }
     }
 
-    fn count(&mut self, from: Comm, to: Comm) {
+    fn count(&mut self, from: &TaskInfo, to: &TaskInfo) {
         self.all += 1;
-        self.pairs.entry((from, to), PairCount::default).0 += 1;
+        let place = self.places.of(u64::from(from.tid) << 32 | u64::from(to.tid));
+        self.pairs.entry_near(place, (from.comm, to.comm), PairCount::default).0 += 1;
         self.pairs.evict_above(MAX_PAIRS, |_, _| ());
     }
 
@@ -72,16 +81,16 @@ impl PreemptionPairs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timeline::testing::task;
 
     #[test]
     fn a_frequent_pair_ranks_first_even_if_the_table_was_full() {
-        let comm = |name: String| Comm::new(name.as_bytes());
         let mut pairs = PreemptionPairs::default();
         let all = MAX_PAIRS as u32 + MAX_PAIRS as u32 / 2;
-        (0..all).for_each(|n| pairs.count(comm(format!("short{n}")), comm("a".to_owned())));
-        (0..1_000).for_each(|_| pairs.count(comm("late".to_owned()), comm("hog".to_owned())));
+        (0..all).for_each(|n| pairs.count(&task(n, &format!("short{n}")), &task(1, "a")));
+        (0..1_000).for_each(|_| pairs.count(&task(1, "late"), &task(2, "hog")));
         let (first, preemptions) = pairs.ranking(1);
-        assert_eq!((first[0].from, preemptions), (comm("late".to_owned()), u64::from(all) + 1_000));
+        assert_eq!((first[0].from, preemptions), (Comm::new(b"late"), u64::from(all) + 1_000));
         let others = pairs.evicted();
         assert!(first[0].count <= 1_000 && u128::from(first[0].count) + others.error >= 1_000, "{first:?}, {others:?}");
     }

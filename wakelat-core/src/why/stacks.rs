@@ -133,6 +133,10 @@ impl PendingStacks {
 
     /// Processes a switch and returns the stacks of the wait that it ends.
     pub fn switch(&mut self, switch: &SwitchEvent) -> WaitStacks {
+        // Most runs have no stacks.
+        if self.wakers.is_empty() && self.wakees.is_empty() {
+            return WaitStacks::default();
+        }
         let (prev, next) = (switch.prev.tid, switch.next.tid);
         // The stack of this switch-out, if taken, arrived just before. An older one is of an earlier switch-out, after
         // which the switch-in was not seen.

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use wakelat_common::bucket;
 
 use super::name_cache::NameCache;
-use crate::aggregate::space_saving::{SpaceSaving, Sum};
+use crate::aggregate::{
+    mapped_places::MappedPlaces,
+    space_saving::{SpaceSaving, Sum},
+};
 use crate::{
     aggregate::{
         key::{GroupKey, Key, Names, by_name},
@@ -23,6 +26,8 @@ const MAX_PAIRS: usize = 4096;
 pub struct WakeupPairs {
     keys: Vec<Key>,
     pairs: SpaceSaving<(WakerKey, GroupKey), PairWaits>,
+    /// The places of pairs, by the TIDs of waker and wakee.
+    places: MappedPlaces,
     evicted: PairWaits,
 }
 
@@ -112,7 +117,7 @@ impl WakeupPairs {
         if keys.is_empty() || keys.iter().all(|key| matches!(key, Key::Tid | Key::Pid) || key.is_of_recordings()) {
             keys.insert(0, Key::Comm);
         }
-        Self { keys, pairs: SpaceSaving::default(), evicted: PairWaits::default() }
+        Self { keys, pairs: SpaceSaving::default(), places: MappedPlaces::default(), evicted: PairWaits::default() }
     }
 
     /// Adds a wait, if its task was woken.
@@ -131,7 +136,8 @@ impl WakeupPairs {
             None => WakerKey::Unknown,
         };
         let pair = (waker, key(wait));
-        self.pairs.entry(pair, PairWaits::default).add(wait.latency_ns);
+        let place = self.places.of(u64::from(tid) << 32 | u64::from(wait.tid));
+        self.pairs.entry_near(place, pair, PairWaits::default).add(wait.latency_ns);
         self.pairs.evict_above(MAX_PAIRS, |_, waits| self.evicted.merge(&waits));
     }
 

@@ -2,6 +2,8 @@
 //! collide, but takes a third of the reader's time. The keys here are numbers that the kernel assigns, and
 //! names of tasks in tables of bounded size.
 
+pub mod recent_map;
+
 use foldhash::fast::RandomState;
 
 /// A hash map with a fast hash function.
