@@ -15,7 +15,9 @@ use nix::sys::{
 };
 use serde_json::Value;
 use wakelat_tests::{
-    attached_every_mode, attached_typed, documents, machine, once, procfs,
+    attached_every_mode, attached_typed,
+    clock::{block_until, now_ns},
+    documents, machine, once, procfs,
     report::{JsonReport, JsonWait},
     suite::{self, Skip, TestOutcome},
     task::TaskPlacement,
@@ -145,7 +147,7 @@ fn intervals_that_ended_while_the_reader_was_stopped_are_skipped_and_counted(att
 /// are several.
 fn a_window_ends_without_a_grace_period_on_busy_cpus(attach: AttachCase) -> TestOutcome {
     const WINDOWS: usize = 4;
-    // Longer than a window, and not much: grace periods, for which starting and ending wakelat waits, can last as long as such
+    // Longer than the window, and not much: grace periods, for which starting and ending wakelat waits, can last as long as such
     // a load.
     const ROUNDS: u64 = 50_000;
     if machine::is_emulated() {
@@ -158,9 +160,11 @@ fn a_window_ends_without_a_grace_period_on_busy_cpus(attach: AttachCase) -> Test
             PingPong { ping: place, pong: place, ..PingPong::on_one(cpu, ROUNDS) }
         });
         let mut loads: Vec<Staged> = loads.map(|load| Workload::PingPong(load).stage()).collect();
-        let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "-d", "200ms"]);
+        let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng"]);
         let recorded = UninterruptibleSleeps::start(wakelat.pid())?;
         loads.iter_mut().for_each(Staged::begin);
+        block_until(now_ns() + WINDOW_NS);
+        wakelat.signal(Signal::SIGINT);
         let reports = wakelat.end().reports();
         loads.iter_mut().for_each(|load| drop(load.await_outcome()));
         sleeps.push(recorded.before_output());
