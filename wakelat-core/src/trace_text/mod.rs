@@ -20,6 +20,8 @@ mod translate;
 mod waits;
 
 #[cfg(test)]
+mod more_events_tests;
+#[cfg(test)]
 mod tests;
 
 use std::{

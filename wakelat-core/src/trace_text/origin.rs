@@ -4,7 +4,7 @@ use wakelat_common::Class;
 
 use super::event::TracedEvent;
 use crate::{
-    recording::{CollectedEvents, Header, RecordedMachine, TextSource},
+    recording::{CollectedEvents, Header, MoreEvents, RecordedMachine, TextSource},
     report::LatencyFrom,
     trace_line::LineHead,
 };
@@ -25,6 +25,7 @@ pub(super) struct Origin {
     has_waking: bool,
     has_wakeup: bool,
     has_new: bool,
+    has_migration: bool,
     has_processes: bool,
     has_ns: bool,
     collected: CollectedEvents,
@@ -64,6 +65,7 @@ impl Origin {
             TracedEvent::Waking(_) => self.has_waking = true,
             TracedEvent::Wakeup(_) => self.has_wakeup = true,
             TracedEvent::New(_) => self.has_new = true,
+            TracedEvent::Migration { .. } => self.has_migration = true,
             TracedEvent::IrqEntry { .. } | TracedEvent::SoftirqEntry(_) => self.collected.irq = true,
             TracedEvent::Idle { .. } => self.collected.idle = true,
             _ => {}
@@ -103,6 +105,7 @@ impl Origin {
             from: if self.has_waking { LatencyFrom::Waking } else { LatencyFrom::Wakeup },
             classes: Class::ALL.into_iter().filter(has).collect(),
             collected: self.collected,
+            more: MoreEvents { wakeups: has_wakeups, migrations: self.has_migration },
             text: Some(TextSource {
                 kind: self.kind.unwrap_or(TextKind::Ftrace),
                 has_delivery: self.has_waking && self.has_wakeup,

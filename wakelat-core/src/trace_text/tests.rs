@@ -21,16 +21,16 @@ const FIXTURES: [(&str, TextKind, &str); 2] = [
 
 /// The events and reports of a text.
 #[derive(Default)]
-struct Translated {
-    header: Header,
+pub(super) struct Translated {
+    pub header: Header,
     names: RecordedNames,
-    events: Vec<Event>,
+    pub events: Vec<Event>,
     /// The readings and the report of the end.
     reports: Vec<Report>,
 }
 
 impl Translated {
-    fn of(text: &str) -> Self {
+    pub fn of(text: &str) -> Self {
         let mut trace = TraceText::open(text.as_bytes()).unwrap();
         let mut all = Self { header: trace.header().clone(), ..Self::default() };
         while let Some(frame) = trace.frame().unwrap() {
@@ -66,6 +66,15 @@ impl Translated {
         self.waits().iter().map(of).collect()
     }
 
+    /// Whether the task waited, for each migration.
+    pub fn migrations(&self) -> Vec<bool> {
+        let of = |event: &Event| match event.kind {
+            EventKind::Migration(migration) => Some(migration.waiting),
+            _ => None,
+        };
+        self.events.iter().filter_map(of).collect()
+    }
+
     fn end(&self) -> &Report {
         self.reports.last().unwrap()
     }
@@ -76,7 +85,7 @@ impl Translated {
 }
 
 /// A trace of these events: µs, CPU, thread on it, event.
-fn trace(events: &[(u64, u32, u32, String)]) -> String {
+pub(super) fn trace(events: &[(u64, u32, u32, String)]) -> String {
     let mut text = String::new();
     for (us, cpu, tid, event) in events {
         let (comm, seconds, us) = (format!("t{tid}"), us / 1_000_000, us % 1_000_000);
@@ -85,11 +94,11 @@ fn trace(events: &[(u64, u32, u32, String)]) -> String {
     text
 }
 
-fn woken(event: &str, tid: u32, cpu: u32) -> String {
+pub(super) fn woken(event: &str, tid: u32, cpu: u32) -> String {
     format!("{event}: comm=t{tid} pid={tid} prio=120 target_cpu={cpu:03}")
 }
 
-fn switch(prev: u32, state: &str, next: u32) -> String {
+pub(super) fn switch(prev: u32, state: &str, next: u32) -> String {
     format!(
         "sched_switch: prev_comm=t{prev} prev_pid={prev} prev_prio=120 prev_state={state} ==> next_comm=t{next} \
          next_pid={next} next_prio=120"
@@ -193,8 +202,7 @@ fn without_sched_wakeup_a_wait_begins_at_sched_waking_on_the_selected_cpu() {
     let [waited] = all.waits()[..] else { panic!() };
     assert_eq!((waited.wait.latency_ns, waited.wait.delivery_ns, waited.wait.waker_tid), (20_000, None, Some(9)));
     assert_eq!((waited.cpu, waited.migrations), (Some(1), 1));
-    let migrations = all.events.iter().filter(|event| matches!(event.kind, EventKind::Migration(_)));
-    assert_eq!(migrations.count(), 1, "the selection of a CPU is none");
+    assert_eq!(all.migrations(), [false, true], "the task does not wait before a CPU is selected for it");
 }
 
 #[test]

@@ -13,7 +13,9 @@ use crate::{
     hash::HashMap,
     recording::Frame,
     report::{Coverage, LatencyFrom, Report, TextCoverage},
-    timeline::event::{Event, EventKind, InterruptEvent, InterruptSource, MigrationEvent, SwitchEvent, Unseen},
+    timeline::event::{
+        Event, EventKind, InterruptEvent, InterruptSource, MigrationEvent, SwitchEvent, Unseen, WakeupEvent,
+    },
     trace_line::LineHead,
 };
 
@@ -104,6 +106,9 @@ impl Translator {
             TracedEvent::Waking(woken) => {
                 let is_running = self.is_running(woken.tid);
                 self.waits.waking(&head, woken, is_running);
+                if self.is_waking_only {
+                    self.push_wakeup(&head, woken, false, is_running);
+                }
                 self.cpus.entry(head.cpu).or_default().just_waking = Some(woken.tid);
             }
             TracedEvent::Wakeup(woken) => self.wakeup(&head, woken, Class::Wakeup),
@@ -127,11 +132,10 @@ impl Translator {
             TracedEvent::Migration { tid, comm, from_cpu, to_cpu } => {
                 // The kernel selects a CPU after `sched_waking`.
                 let is_placement = self.is_waking_only && just_waking == Some(tid);
-                if self.waits.migrate(tid, to_cpu, is_placement) {
-                    let at_ns = head.at_ns;
-                    let migration = MigrationEvent { at_ns, tid, comm, waiting: true, from_cpu, to_cpu };
-                    self.push(head.cpu, EventKind::Migration(migration));
-                }
+                let waiting = self.waits.migrate(tid, to_cpu, is_placement);
+                let at_ns = head.at_ns;
+                let migration = MigrationEvent { at_ns, tid, comm, waiting, from_cpu, to_cpu };
+                self.push(head.cpu, EventKind::Migration(migration));
             }
             TracedEvent::IrqEntry { number, name } => self.enter(&head, InterruptSource::Irq { number, name }),
             TracedEvent::SoftirqEntry(vector) => self.enter(&head, InterruptSource::Softirq(vector)),
@@ -206,6 +210,17 @@ impl Translator {
     fn wakeup(&mut self, head: &LineHead, woken: WokenTask, class: Class) {
         let is_running = self.is_running(woken.tid);
         self.waits.wakeup(head, woken, class, is_running);
+        self.push_wakeup(head, woken, class == Class::New, is_running && class != Class::New);
+    }
+
+    /// The wakeup as an event of its own, unless the text does not say who woke the task.
+    fn push_wakeup(&mut self, head: &LineHead, woken: WokenTask, new: bool, running: bool) {
+        if head.tid == UNKNOWN_TID {
+            return;
+        }
+        let WokenTask { tid, comm, target_cpu } = woken;
+        let wakeup = WakeupEvent { at_ns: head.at_ns, tid, comm, new, running, target_cpu, waker_tid: head.tid };
+        self.push(head.cpu, EventKind::Wakeup(wakeup));
     }
 
     /// The CPU switches. Returns the switches before that are not in the trace, and the C-state that the CPU leaves.

@@ -50,12 +50,19 @@ pub fn trace_all(config: &Config, all: &TraceAllConfig) -> Result<StopReason> {
 /// Checks that the recordings with these headers have the events that are `shown`; says so if they have only some.
 fn check_events(shown: SchedLineOptions, config: &Config, headers: &[&Header]) -> Result<(), ConfigError> {
     let Some(has) = headers.iter().map(|header| header.more).reduce(MoreEvents::both) else { return Ok(()) };
+    let is_text = headers.iter().any(|header| header.text.is_some());
     if shown.wakeups && !has.wakeups {
-        let why = "the recording has no wakeups; leave it out, or record them with `wakelat record --wakeups`";
+        let why = match is_text {
+            true => "the trace has neither `sched_wakeup` nor `sched_waking`; leave it out, or record one of them",
+            false => "the recording has no wakeups; leave it out, or record them with `wakelat record --wakeups`",
+        };
         return Err(ConfigError::usage("--wakeups", why));
     }
     if shown.migrations && !has.migrations && !config.output.quiet {
-        status("only migrations of waiting tasks are in the recording; `wakelat record --migrations` records all");
+        status(match is_text {
+            true => "the trace begins without any `sched_migrate_task`; was it recorded?",
+            false => "only migrations of waiting tasks are in the recording; `wakelat record --migrations` records all",
+        });
     }
     Ok(())
 }
