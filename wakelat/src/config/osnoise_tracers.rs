@@ -80,6 +80,12 @@ impl TracerConfig {
         self.setup.tracer == Tracer::Osnoise && self.setup.stop_us.is_some() && !self.events.single_noises
     }
 
+    /// Whether the kernel stops the run at a threshold, and only at one that the records show.
+    pub fn records_what_stops(&self) -> bool {
+        let has_threshold = self.setup.stop_us.or(self.setup.stop_total_us).is_some();
+        has_threshold && self.stops_in_kernel() && !self.stops_unrecorded()
+    }
+
     /// The interval at which to read records: ns. A result that needs only osnoise's samples, one per
     /// period, can wait.
     pub fn drain_interval_ns(&self) -> u64 {

@@ -145,7 +145,7 @@ async fn measure(
         source,
         cutoff: ThresholdCutoff::at(StopThresholds::of(&config.setup)),
         threshold: StopThresholds::of(&config.setup),
-        records_what_stops: config.stops_in_kernel() && !config.stops_unrecorded(),
+        records_what_stops: config.records_what_stops(),
         trigger: (!config.stops_in_kernel()).then(|| ActionRunner::new(config.action.clone())),
         users,
         info: TracerRunInfo { redrawn: window.interval_ns.is_some(), ..TracerRunInfo::default() },
@@ -186,16 +186,11 @@ async fn measure(
         if stopped {
             records.append(&mut run.source.take_remaining()?);
         }
-        match due {
-            Some(Due::End) => run.stop = Some(StopReason::Done),
-            Some(Due::WarmUp) => {
-                schedule.begin(clock::monotonic_ns());
-                run.begin(&session)?;
-                tick.reset();
-            }
-            Some(Due::Interval { .. }) | None => {}
+        if due == Some(Due::End) {
+            run.stop = Some(StopReason::Done);
         }
-        if stopped && run.stop.is_none() && run.was_stopped_from_before(&records) {
+        let begins_anew = stopped && run.stop.is_none() && run.was_stopped_from_before(&records);
+        if due == Some(Due::WarmUp) || begins_anew {
             schedule.begin(clock::monotonic_ns());
             run.begin(&session)?;
             tick.reset();
@@ -295,7 +290,6 @@ impl Run<'_> {
     /// as soon as the window cannot begin anew any more. Does nothing during the warm-up.
     fn handle_records(&mut self, mut records: Vec<TimerlatRecord>, end_ns: u64, output: &mut Output) -> Result<()> {
         let Some(start) = self.window_start else { return Ok(()) };
-        self.report_losses()?;
         records.retain(|record| (start.at_ns..=end_ns).contains(&record.at_ns));
         self.held.append(&mut records);
         // A thread stops recording before it records its next sample.
@@ -305,8 +299,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Passes all records to the listener.
+    /// Passes all losses and records to the listener.
     fn show(&mut self, output: &mut Output) -> Result<()> {
+        self.report_losses()?;
         let records = std::mem::take(&mut self.held);
         self.has_shown = true;
         let records = if self.trigger.is_none() { self.cutoff.truncate(records) } else { records };
