@@ -287,7 +287,7 @@ fn several_recordings_are_shown_as_one_and_their_ids_are_kept_apart(attach: Atta
         assert!(record.end().status.success());
     }
     let files = [&*files[0], &*files[1]];
-    // Not of other tasks: there may be a million waits of them.
+    // Other tasks may have a million waits.
     let shown = |view: &[&str], files: &[&str]| shown(&[view, &["--comm", "wl-*"]].concat(), files);
     for by in ["tid", "cpu", "waker", "pid,component"] {
         let hist = ["hist", "--class", "wakeup,preempted", "--by"];

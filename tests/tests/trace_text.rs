@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, fs, fs::File, path::Path};
 
+use serde_json::Value;
 use wakelat_tests::{
     ftrace_recording::EventRecording,
     machine, once,
@@ -130,6 +131,19 @@ fn assert_has_the_waits_of_latency(text: &Path, perf: &PerfSched, tid: u32) {
     assert!(latency.max_ns <= max_ns + PRINTED_NS, "{max_ns} ns by wakelat, {latency:?}");
 }
 
+/// `trace --all -w -M` shows as many as the text has lines.
+fn assert_has_each_wakeup_and_migration(text: &Path, threads: [&str; 2]) {
+    let lines = fs::read_to_string(text).expect("the text");
+    for comm in threads {
+        let all = view(&["trace", "--all", "-w", "-M", "--json", "--comm", comm], text);
+        let events: Vec<Value> = all.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        for (name, line) in [("wakeup", "sched_wakeup"), ("migration", "sched_migrate_task")] {
+            let found = events.iter().filter(|event| event["event"] == name).count();
+            assert_eq!(found, lines.matches(&format!("{line}: comm={comm} ")).count(), "{line} of {comm}");
+        }
+    }
+}
+
 fn the_text_of_ftrace_has_the_waits_of_the_oracle() -> TestOutcome {
     if !Path::new(&tracefs::path("instances")).is_dir() {
         return Err(Skip::because("tracefs is not mounted, or has no instances"));
@@ -147,6 +161,7 @@ fn the_text_of_ftrace_has_the_waits_of_the_oracle() -> TestOutcome {
         let mut arguments = vec!["trace", "--json", "--class", "wakeup,new,preempted"];
         threads.iter().for_each(|comm| arguments.extend(["--comm", comm]));
         let waits = JsonWait::parse_all(&view(&arguments, &text));
+        assert_has_each_wakeup_and_migration(&text, threads);
         println!("\n  {} waits by the oracle, {} by wakelat", own.waits.len(), waits.len());
         assert!(own.waits.len() > 25 && own.waits.len() == waits.len(), "{} and {}", own.waits.len(), waits.len());
         let by_end = |at_ns: u64, tid: u32| (at_ns / 1_000, tid);

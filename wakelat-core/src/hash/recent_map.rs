@@ -5,8 +5,7 @@ use crate::hash::HashMap;
 /// The number of slots for entries used last.
 const SLOTS: usize = 256;
 
-/// Values by TID. The tasks at the switches of a CPU are mostly those of a moment ago, in the same state: for them, no
-/// hash is computed.
+/// Values by TID. A CPU switches mostly among a few tasks whose values stay the same: for them, no hash is computed.
 #[derive(Clone, Debug)]
 pub struct RecentMap<V> {
     all: HashMap<u32, V>,

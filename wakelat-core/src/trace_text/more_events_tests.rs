@@ -22,3 +22,15 @@ fn every_wakeup_and_migration_is_an_event_whether_or_not_its_task_waits() {
     assert_eq!(wakeups.collect::<Vec<_>>(), [(7, 9, 0, false, false), (7, 9, 1, false, true), (6, 9, 0, true, false)]);
     assert_eq!(all.migrations(), [true, false]);
 }
+
+#[test]
+fn a_wakeup_whose_waker_is_not_in_the_text_is_no_event() {
+    let woken = "sched:sched_wakeup: comm=t7 pid=7 prio=120 target_cpu=000";
+    let switched = "sched:sched_switch: prev_comm=t9 prev_pid=9 prev_prio=120 prev_state=S ==> next_comm=t7 next_pid=7 \
+                    next_prio=120";
+    for (waker, expected) in [(":-1    -1", 0), ("t9     9", 1)] {
+        let all = Translated::of(&format!("{waker} [000] 1.000010: {woken}\nt9     9 [000] 1.000020: {switched}\n"));
+        let wakeups = all.events.iter().filter(|event| matches!(event.kind, EventKind::Wakeup(_)));
+        assert_eq!((wakeups.count(), all.switches().count()), (expected, 1), "{waker}");
+    }
+}

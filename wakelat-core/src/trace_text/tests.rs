@@ -49,7 +49,7 @@ impl Translated {
         all
     }
 
-    fn switches(&self) -> impl Iterator<Item = &SwitchEvent> {
+    pub fn switches(&self) -> impl Iterator<Item = &SwitchEvent> {
         self.events.iter().filter_map(|event| match &event.kind {
             EventKind::Switch(switch) => Some(&**switch),
             _ => None,

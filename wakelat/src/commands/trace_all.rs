@@ -52,16 +52,18 @@ fn check_events(shown: SchedLineOptions, config: &Config, headers: &[&Header]) -
     let Some(has) = headers.iter().map(|header| header.more).reduce(MoreEvents::both) else { return Ok(()) };
     let is_text = headers.iter().any(|header| header.text.is_some());
     if shown.wakeups && !has.wakeups {
-        let why = match is_text {
-            true => "the trace has neither `sched_wakeup` nor `sched_waking`; leave it out, or record one of them",
-            false => "the recording has no wakeups; leave it out, or record them with `wakelat record --wakeups`",
+        let why = if is_text {
+            "the trace has neither `sched_wakeup` nor `sched_waking`; leave it out, or record one of them"
+        } else {
+            "the recording has no wakeups; leave it out, or record them with `wakelat record --wakeups`"
         };
         return Err(ConfigError::usage("--wakeups", why));
     }
     if shown.migrations && !has.migrations && !config.output.quiet {
-        status(match is_text {
-            true => "the trace begins without any `sched_migrate_task`; was it recorded?",
-            false => "only migrations of waiting tasks are in the recording; `wakelat record --migrations` records all",
+        status(if is_text {
+            "the beginning of the trace has no `sched_migrate_task`; without it, no migrations are shown"
+        } else {
+            "only migrations of waiting tasks are in the recording; `wakelat record --migrations` records all"
         });
     }
     Ok(())
