@@ -192,21 +192,26 @@ fn a_comparison_shows_the_figures_of_json_and_hostile_names_as_text() -> TestOut
 
 fn a_flame_graph_has_all_waits_and_only_a_page_with_stacks_has_one() -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
-    let page = directory.path().join("report.html");
-    let file = page.to_str().expect("a path");
+    let path = |name: &str| directory.path().join(name);
+    let (page, recording, later) = (path("report.html"), path("file.wakelat"), path("later.html"));
+    let [file, recorded, of_recording] = [&page, &recording, &later].map(|path| path.to_str().expect("a path"));
     for flags in [&["--stacks"][..], &[]] {
         let mut why = Value::Null;
-        beside_a_hostile_name(|| {
-            why = document(&[&["why", "-q", "-d", "300ms", "--json", "--report", file], flags].concat());
-        });
-        let html = loaded(&page)?;
-        assert_eq!(html.contains("<section id=\"stacks\""), !flags.is_empty(), "{flags:?}");
+        let measure = ["why", "-q", "-d", "300ms", "--json", "--report", file, "--record", recorded];
+        beside_a_hostile_name(|| why = document(&[&measure[..], flags].concat()));
+        shown(&["report", "-q", "-i", recorded, "-o", of_recording]);
+        let (html, later) = (loaded(&page)?, loaded(&later)?);
+        for html in [&html, &later] {
+            assert_eq!(html.contains("<section id=\"stacks\""), !flags.is_empty(), "{flags:?}");
+        }
         if flags.is_empty() {
             continue;
         }
         let sum_ns = |class: &Value| class["sum_ns"].as_u64().expect("a sum");
         let all: u64 = why["classes"].as_array().expect("classes").iter().map(sum_ns).sum();
-        assert!(html.contains(&format!("data-row=\"0\" data-ns=\"{all}\"")), "the root is not {all} ns");
+        let root = format!("data-row=\"0\" data-ns=\"{all}\"");
+        assert!(html.contains(&root) && later.contains(&root), "the root is not {all} ns");
+        assert_eq!(rows(&html, "Waits by stack"), rows(&later, "Waits by stack"));
         assert!(
             html.contains("aria-label=\"&lt;img onerror=1&gt;: ") && !html.contains("<img"),
             "the task is no frame"

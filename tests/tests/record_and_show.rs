@@ -17,7 +17,7 @@ fn main() {
 }
 
 /// Views with their keys and forms of output.
-const VIEWS: [&str; 32] = [
+const VIEWS: [&str; 33] = [
     "hist",
     "hist --csv --by cpu,class --class wakeup,preempted",
     "hist --by component --json --comm wl-*",
@@ -50,6 +50,7 @@ const VIEWS: [&str; 32] = [
     "why --json --by tid --from queued",
     "why --by cgroup,class",
     "why --by waker --threshold 1ms --worst 5",
+    "why --stacks --worst 2 --json",
 ];
 
 fn a_view_that_records_shows_what_it_shows_of_the_recording(attach: AttachCase) -> TestOutcome {

@@ -1,6 +1,8 @@
 //! The stacks of a wait: they contain the functions of the kernel and of the workload that are known to
 //! wake and to sleep.
 
+use std::{fs, process::Output};
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
@@ -17,6 +19,8 @@ fn main() {
         without_the_option_there_are_no_stacks,
         folded_stacks_add_up_to_all_waits,
         an_exited_process_is_reported_as_exited,
+        a_recording_has_the_stacks_of_its_waits,
+        a_view_that_records_shows_the_stacks_of_the_recording,
     ]);
 }
 
@@ -25,8 +29,14 @@ const ROUNDS: u64 = 200;
 /// The document of `wakelat why` for two tasks that wake each other over pipes. `through` gets the
 /// tasks once they are done and blocked; names are looked up after it returns.
 fn why(attach: AttachCase, arguments: &[&str], through: impl FnOnce(Staged) -> Option<Staged>) -> Value {
+    let text = why_text(attach, &[&["--json"], arguments].concat(), through);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))
+}
+
+/// As [`why`], in any format.
+fn why_text(attach: AttachCase, arguments: &[&str], through: impl FnOnce(Staged) -> Option<Staged>) -> String {
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), ROUNDS)).stage();
-    let mut all = vec!["why", "--json", "--attach", attach.name(), "--comm", "wl-p*", "--class", "wakeup"];
+    let mut all = vec!["why", "--attach", attach.name(), "--comm", "wl-p*", "--class", "wakeup"];
     all.extend(["--collect", "none", "--worst", "1000"]);
     all.extend(arguments);
     let wakelat = Wakelat::measuring(command(&all));
@@ -36,7 +46,7 @@ fn why(attach: AttachCase, arguments: &[&str], through: impl FnOnce(Staged) -> O
     let ended = wakelat.end();
     drop(staged);
     assert!(ended.status.success(), "{ended:#?}");
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error} in {}", ended.stdout))
+    ended.stdout
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -179,6 +189,77 @@ fn an_exited_process_is_reported_as_exited(attach: AttachCase) -> TestOutcome {
     for stack in stacks {
         assert_eq!(stack["user_missing"], "ended", "{stack}");
         assert!(is_on(&stack["kernel"], "schedule"), "{stack}");
+    }
+    Ok(())
+}
+
+/// What `wakelat why` shows of a recording.
+fn shown(file: &str, arguments: &[&str]) -> Output {
+    let flags = ["why", "-q", "-i", file, "--comm", "wl-p*", "--class", "wakeup", "--worst", "1000"];
+    command(&[&flags[..], arguments].concat()).output().expect("wakelat")
+}
+
+fn document(shown: &Output) -> Value {
+    assert!(shown.status.success(), "{shown:?}");
+    serde_json::from_slice(&shown.stdout).unwrap_or_else(|error| panic!("{error} in {shown:?}"))
+}
+
+fn a_recording_has_the_stacks_of_its_waits(attach: AttachCase) -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
+    let (file, folded) = (path("file.wakelat"), path("file.folded"));
+    for asked in [&["--stacks"][..], &["--stacks=waker"], &[]] {
+        let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), ROUNDS)).stage();
+        let record = ["record", "-o", &file, "--attach", attach.name(), "--collect", "none"];
+        let wakelat = Wakelat::measuring(command(&[&record[..], asked].concat()));
+        staged.perform();
+        wakelat.signal(Signal::SIGINT);
+        let ended = wakelat.end();
+        assert!(ended.status.success(), "{ended:#?}");
+        // The recording is read without them.
+        drop(staged);
+        if asked != ["--stacks"] {
+            let refused = shown(&file, &["--stacks"]);
+            let whose = if asked.is_empty() { "wakers" } else { "wakees" };
+            let why = format!("`--stacks`: the recording has no stacks of {whose}");
+            assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+            assert!(String::from_utf8_lossy(&refused.stderr).contains(&why), "{refused:?}");
+        }
+        if asked.is_empty() {
+            continue;
+        }
+        let of_wakers = document(&shown(&file, &["--json", "--stacks=waker"]));
+        assert_known(&of_wakers, "waker", &put_byte(), "pipe_write");
+        assert!(stacks(&of_wakers, "wakee").is_empty(), "{of_wakers}");
+        if asked == ["--stacks"] {
+            let both = document(&shown(&file, &["--json", "--stacks", "--folded", &folded]));
+            assert_known(&both, "waker", &put_byte(), "pipe_write");
+            assert_known(&both, "wakee", &take_byte(), "pipe_read");
+            assert!(number(&both["stacks"]["attempts"]) > ROUNDS, "{}", both["stacks"]);
+            assert_eq!(both["stacks"], of_wakers["stacks"], "what became of the stacks is that of the measurement");
+            let lines = fs::read_to_string(&folded).expect("the file is written");
+            let ns = lines.lines().map(|line| line.rsplit_once(' ').expect("a weight").1.parse::<u64>().expect("ns"));
+            let of_classes: u64 = list(&both["classes"]).iter().map(|class| number(&class["sum_ns"])).sum();
+            assert_eq!(ns.sum::<u64>(), of_classes, "{lines}");
+            assert!(lines.contains("pipe_read_[k]") && lines.contains("pipe_write_[k]"), "{lines}");
+        }
+    }
+    Ok(())
+}
+
+fn a_view_that_records_shows_the_stacks_of_the_recording(attach: AttachCase) -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
+    let (file, live, read) = (path("file.wakelat"), path("live.folded"), path("read.folded"));
+    for form in [&["--json"][..], &["--by", "comm"]] {
+        let with = |folded| [&["--stacks", "--folded", folded], form].concat();
+        let measured = why_text(attach, &[&with(&live)[..], &["--record", &file]].concat(), Some);
+        let shown = shown(&file, &with(&read));
+        assert!(shown.status.success(), "{shown:?}");
+        assert_eq!(measured, String::from_utf8(shown.stdout).expect("UTF-8"));
+        let [live, read] = [&live, &read].map(|path| fs::read_to_string(path).expect("the file is written"));
+        assert!(live.contains("pipe_read_[k]"), "{live}");
+        assert_eq!(live, read);
     }
     Ok(())
 }

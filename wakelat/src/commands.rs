@@ -5,6 +5,7 @@ mod capture_process;
 mod compare;
 mod doctor;
 mod dump;
+mod event_recorder;
 mod events;
 mod export;
 mod flight_recorder;

@@ -4,9 +4,13 @@ use std::{collections::BTreeMap, io::Cursor};
 
 use wakelat_core::{
     aggregate::{Groups, key::Key},
-    recording::{FORMAT, Frame, FrameOrder, MAGIC, RecordedNames, Recording, Recordings, TimePoint, TimeRange, block},
+    recording::{
+        FORMAT, Frame, FrameOrder, MAGIC, RecordedNames, RecordedStacks, Recording, Recordings, TimePoint, TimeRange,
+        block,
+    },
     render::{OutputFormat, ReportView, Style},
     report::{LatencyFrom, Report},
+    timeline::stack_event::Role,
     why::{NameCache, SummaryBuilder, SummaryOptions, render},
 };
 
@@ -36,6 +40,8 @@ pub fn check(blocks: &[u8]) -> usize {
     show(|| recording.frame().ok().flatten())
 }
 
+const ROLES: [Role; 2] = [Role::Waker, Role::Wakee];
+
 /// Shows frames. Returns their number.
 fn show(mut frame: impl FnMut() -> Option<Frame<'static>>) -> usize {
     let options = SummaryOptions {
@@ -45,16 +51,19 @@ fn show(mut frame: impl FnMut() -> Option<Frame<'static>>) -> usize {
         max_groups: 16,
         worst: 3,
         not_collected: Vec::new(),
-        stacks: Vec::new(),
+        stacks: ROLES.to_vec(),
         own_pids: Vec::new(),
     };
     let (mut builder, mut known, mut names) =
         (SummaryBuilder::new(options), NameCache::default(), RecordedNames::default());
+    builder.enable_folding();
+    let mut stacks = RecordedStacks::default();
     let (mut keys, mut groups) = (BTreeMap::new(), Groups::new(vec![Key::Cgroup, Key::Tid], false, 16));
     let mut accepted = 0;
     while let Some(frame) = frame() {
         accepted += 1;
         names.learn(&frame);
+        stacks.learn(&frame);
         match frame {
             Frame::Event(event) => {
                 known.learn(&event, &names);
@@ -72,7 +81,9 @@ fn show(mut frame: impl FnMut() -> Option<Frame<'static>>) -> usize {
             Frame::Reading(report) => show_groups(&mut groups, &report, &names),
             Frame::End(report) => {
                 show_groups(&mut groups, &report, &names);
-                let summary = builder.summary(report.duration_ns, &known);
+                let mut summary = builder.summary(report.duration_ns, &known);
+                builder.add_stacks(&mut summary, stacks.counts(), &stacks, &known);
+                builder.folded().map(|folded| folded.lines(&ROLES, &stacks, &known));
                 render::json(&summary, &report, &mut Vec::new()).expect("JSON");
             }
             _ => {}

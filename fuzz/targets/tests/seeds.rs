@@ -6,6 +6,7 @@ use std::{fs, path::PathBuf};
 use fuzz_targets::{hist_trigger, http_request, recording, timeline, timerlat_pages, timerlat_trace, trace_text};
 use wakelat_common::{
     record_bytes,
+    stack::{StackRecord, role},
     timeline::{InterruptRecord, NO_WAIT, SwitchRecord, SwitchRecordFull, kind, source},
 };
 use wakelat_core::{
@@ -15,7 +16,12 @@ use wakelat_core::{
         block::{self, BlockHead},
     },
     report::{LatencyFrom, Report},
-    timeline::{decode::Decoder, event::EventKind},
+    timeline::{
+        decode::Decoder,
+        event::EventKind,
+        stack_event::StackId,
+        stack_frames::{NoSymbols, StackCounts, StackFrames, Symbolize},
+    },
     wait::Wait,
 };
 
@@ -70,7 +76,7 @@ fn requests() -> Vec<Vec<u8>> {
     .to_vec()
 }
 
-/// Records of one CPU: a switch that ends a wait, a softirq, and a switch back.
+/// Records of one CPU: the stacks of a task, a switch that ends a wait, a softirq, and a switch back.
 fn records() -> Vec<Vec<u8>> {
     let switch = SwitchRecord {
         kind: kind::SWITCH_FULL,
@@ -86,6 +92,17 @@ fn records() -> Vec<Vec<u8>> {
         ..SwitchRecord::default()
     };
     let full = SwitchRecordFull { switch, prev_tgid: 9, prev_prio: 120, ..SwitchRecordFull::default() };
+    let stack = StackRecord {
+        kind: kind::STACK,
+        role: role::WAKEE,
+        at_ns: 500_000,
+        pid: 6,
+        by_pid: 6,
+        by_tgid: 6,
+        kernel: 3,
+        user: 4,
+        ..StackRecord::default()
+    };
     let softirq = InterruptRecord {
         kind: kind::INTERRUPT,
         source: source::SOFTIRQ,
@@ -102,7 +119,9 @@ fn records() -> Vec<Vec<u8>> {
         tgid: 9,
         ..SwitchRecord::default()
     };
-    [record_bytes::bytes(&full), record_bytes::bytes(&softirq), record_bytes::bytes(&back)].map(<[u8]>::to_vec).into()
+    [record_bytes::bytes(&stack), record_bytes::bytes(&full), record_bytes::bytes(&softirq), record_bytes::bytes(&back)]
+        .map(<[u8]>::to_vec)
+        .into()
 }
 
 fn with_lengths(records: &[Vec<u8>]) -> Vec<u8> {
@@ -119,7 +138,7 @@ fn recordings() -> Vec<Vec<u8>> {
     let header = |kept| {
         let collected = CollectedEvents { irq: true, ..CollectedEvents::default() };
         // The target writes the last format, whose header has them.
-        let more = MoreEvents { wakeups: true, migrations: true };
+        let more = MoreEvents { wakeups: true, migrations: true, waker_stacks: true, wakee_stacks: true };
         Header { from: LatencyFrom::Waking, collected, has_warm_up: true, kept, more, ..Header::default() }
     };
     let by = vec![Key::Cgroup, Key::Tid];
@@ -136,6 +155,9 @@ fn recordings() -> Vec<Vec<u8>> {
     let mut groups = Groups::new(by, false, 16);
     for record in records() {
         let event = decoder.decode(&record).expect("a record");
+        if let EventKind::Stack(stack) = &event.kind {
+            of_events.stacks(stack, &Symbols, &mut events).expect("a frame");
+        }
         of_events.event(&event, &names, &mut events).expect("a frame");
         let EventKind::Switch(switch) = &event.kind else { continue };
         let Some(ended) = &switch.ended_wait else { continue };
@@ -144,11 +166,25 @@ fn recordings() -> Vec<Vec<u8>> {
         groups.record(&Wait { latency_ns: 70_000, ..ended.wait });
     }
     of_histograms.interval(&groups, 7, &names, &mut histograms).expect("a frame");
+    of_events.stack_counts(&StackCounts::default(), &mut events).expect("a frame");
     of_events.reading(&report, &mut events).expect("a frame");
     of_events.end(&report, &mut events).expect("a frame");
     of_waits.end(&report, &mut waits).expect("a frame");
     of_histograms.end(&report, &mut histograms).expect("a frame");
     [events, waits, histograms].map(|file| frames_of(file.bytes())).into()
+}
+
+/// Names all functions.
+struct Symbols;
+
+impl Symbolize for Symbols {
+    fn kernel(&self, _: StackId) -> StackFrames {
+        StackFrames::Named(vec!["pipe_read".to_owned(), "vfs_read".to_owned()])
+    }
+
+    fn user(&self, _: u32, _: StackId) -> StackFrames {
+        StackFrames::Unsymbolized(vec!["0x1234".to_owned()], NoSymbols::ProcessExited)
+    }
 }
 
 /// A recording as the target expects it: without its first bytes, heads of blocks and compression.
@@ -193,11 +229,11 @@ fn every_target_accepts_its_seeds() {
         println!("{name}: {accepted:?}");
         assert!(accepted.iter().all(|accepted| *accepted > 0), "{name} accepts nothing of a seed: {accepted:?}");
     }
-    // All frames: the end of the warm-up, the waiting task's namespace, three events, a reading and the report; the end of
-    // the warm-up, a wait and the report; and the end of the warm-up, the clock, a group with the name of its task, histograms
+    // All frames: the end of the warm-up, the functions on two stacks, the waiting task's namespace, four events, the counts
+    // of stacks, a reading and the report; the end of the warm-up, a wait and the report; and the end of the warm-up, the clock, a group with the name of its task, histograms
     // and the report.
     let [_, _, (_, recording), (_, timeline), ..] = targets();
-    assert_eq!((accepted("timeline", &timeline), accepted("recording", &recording)), (vec![3], vec![7, 3, 6]));
+    assert_eq!((accepted("timeline", &timeline), accepted("recording", &recording)), (vec![4], vec![11, 3, 6]));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use wakelat_common::Class;
 
-use super::{FORMAT, Kept, MORE_EVENTS_FORMAT, MoreEvents};
+use super::{Kept, MORE_EVENTS_FORMAT, MoreEvents, STACKS_FORMAT};
 use crate::report::LatencyFrom;
 
 /// How the recording was measured.
@@ -51,7 +51,13 @@ pub struct Header {
 impl Header {
     /// The version of a file with this header: the earliest one that has what it says.
     pub(super) fn format(&self) -> u32 {
-        if self.more.is_none() { MORE_EVENTS_FORMAT - 1 } else { FORMAT }
+        if self.more.stacks().next().is_some() {
+            STACKS_FORMAT
+        } else if self.more.is_none() {
+            MORE_EVENTS_FORMAT - 1
+        } else {
+            MORE_EVENTS_FORMAT
+        }
     }
 }
 

@@ -25,6 +25,7 @@ use crate::{
             SwitchEvent, TaskInfo, Unseen, WakeupEvent, WorkItemEvent,
         },
         stack_event::{Role, StackEvent, StackId},
+        stack_frames::{NoSymbols, StackCounts, StackFrames},
     },
     wait::{Comm, Namespace, Wait},
 };
@@ -254,8 +255,10 @@ fn every_frame() -> Vec<Frame<'static>> {
     let values = KeyValues { class: Class::Preempted, tid: 300, pid: 299, comm, cgroup_id: 7, cpu: 1, file: 0 };
     let mut frames = vec![
         header(LatencyFrom::Wakeup, Kept::Events, MoreEvents::default()),
-        header(LatencyFrom::Wakeup, Kept::Events, MoreEvents { wakeups: true, migrations: false }),
-        header(LatencyFrom::Wakeup, Kept::Events, MoreEvents { wakeups: false, migrations: true }),
+        header(LatencyFrom::Wakeup, Kept::Events, MoreEvents { wakeups: true, ..MoreEvents::default() }),
+        header(LatencyFrom::Wakeup, Kept::Events, MoreEvents { migrations: true, ..MoreEvents::default() }),
+        header(LatencyFrom::Wakeup, Kept::Events, MoreEvents { waker_stacks: true, ..MoreEvents::default() }),
+        header(LatencyFrom::Wakeup, Kept::Events, MoreEvents { wakee_stacks: true, ..MoreEvents::default() }),
         header(LatencyFrom::Waking, Kept::Waits, MoreEvents::default()),
         header(LatencyFrom::Queued, histograms, MoreEvents::default()),
         Frame::Cgroup { id: 7, path: "/user.slice".into() },
@@ -278,6 +281,17 @@ fn every_frame() -> Vec<Frame<'static>> {
     frames.push(Frame::Group { number: 300, key: RecordedKey::Values(values) });
     frames.push(Frame::Group { number: 1, key: RecordedKey::Others(Class::New) });
     frames.push(Frame::Histograms(IntervalHistograms::new(two_histograms())));
+    let names = || vec!["do_sys_poll".to_owned(), "main".to_owned()];
+    for (process, functions) in [
+        (None, StackFrames::Named(names())),
+        (Some(299), StackFrames::Unsymbolized(names(), NoSymbols::ProcessExited)),
+        (Some(299), StackFrames::Unsymbolized(names(), NoSymbols::Restricted)),
+        (None, StackFrames::Missing(StackId::MapFull)),
+    ] {
+        frames.push(Frame::Stack { process, id: 300, functions: Cow::Owned(functions) });
+    }
+    let counts = StackCounts { attempts: 300, over_budget: 1, no_room: 2, no_kernel: 3, no_user: 4, given_up: 5 };
+    frames.push(Frame::StackCounts(counts));
     frames
 }
 
@@ -321,6 +335,8 @@ fn kind(frame: &Frame<'_>) -> &'static str {
         Frame::Wait(_) => "wait",
         Frame::Group { .. } => "group",
         Frame::Histograms(_) => "histograms",
+        Frame::Stack { .. } => "functions of a stack",
+        Frame::StackCounts(_) => "counts of stacks",
     }
 }
 

@@ -27,6 +27,7 @@ mod last;
 mod more_events;
 mod read;
 mod recorded_names;
+mod recorded_stacks;
 mod row_histograms;
 mod run_times;
 mod several;
@@ -48,6 +49,8 @@ mod range_tests;
 #[cfg(test)]
 mod several_tests;
 #[cfg(test)]
+mod stack_tests;
+#[cfg(test)]
 mod tests;
 
 use std::{borrow::Cow, collections::BTreeMap};
@@ -57,7 +60,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     aggregate::RecordedKey,
     report::Report,
-    timeline::event::Event,
+    timeline::{
+        event::Event,
+        stack_frames::{StackCounts, StackFrames},
+    },
     wait::{Comm, Namespace, Wait},
 };
 
@@ -70,6 +76,7 @@ pub use last::{LastPart, LastSegments};
 pub use more_events::MoreEvents;
 pub use read::{Recording, TimePoint, TimeRange};
 pub use recorded_names::RecordedNames;
+pub use recorded_stacks::RecordedStacks;
 pub use several::{FileError, FrameOrder, Position, Recordings};
 pub use window::{Exclusion, RecordedWindow, WindowOptions};
 pub use write::{FrameSink, Recorder, start_run};
@@ -82,7 +89,10 @@ pub const MAGIC: [u8; 8] = *b"wakelat\n";
 /// versions from [`EVENTS_FORMAT`] on.
 ///
 /// A file has the earliest version that has all of its content, so that earlier versions of wakelat read what they can.
-pub const FORMAT: u32 = 9;
+pub const FORMAT: u32 = STACKS_FORMAT;
+
+/// The first version with stacks, and with the functions on them: a file without any has a version before it.
+const STACKS_FORMAT: u32 = 10;
 
 /// The first version whose header says which events there are besides those that explain waits ([`MoreEvents`]): a file
 /// without any has the version before it.
@@ -172,4 +182,16 @@ pub enum Frame<'a> {
     },
     /// Histograms of the waits since the last reading.
     Histograms(IntervalHistograms),
+    /// The functions on a stack; before the first event with it.
+    Stack {
+        /// The process whose user stack it is; none for a kernel stack.
+        process: Option<u32>,
+        /// The stack's ID in [`StackId::Id`](crate::timeline::stack_event::StackId::Id): of all kernel stacks, or of all user
+        /// stacks.
+        id: u32,
+        /// Its functions.
+        functions: Cow<'a, StackFrames>,
+    },
+    /// What became of the stacks since the last reading; before the next one.
+    StackCounts(StackCounts),
 }

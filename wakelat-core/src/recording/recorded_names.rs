@@ -47,6 +47,8 @@ impl RecordedNames {
             }
             Frame::Group { .. }
             | Frame::Histograms(_)
+            | Frame::Stack { .. }
+            | Frame::StackCounts(_)
             | Frame::Header(_)
             | Frame::UnixOffset(_)
             | Frame::WarmedUp

@@ -149,7 +149,9 @@ impl<R: Read> Recordings<R> {
                 | Frame::Task { .. }
                 | Frame::Namespace { .. }
                 | Frame::Function { .. }
-                | Frame::Group { .. } => return Ok(Some(frame)),
+                | Frame::Group { .. }
+                | Frame::Stack { .. }
+                | Frame::StackCounts(_) => return Ok(Some(frame)),
             }
         }
     }

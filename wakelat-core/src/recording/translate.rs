@@ -12,7 +12,7 @@ use crate::{
             DetailedWait, Event, EventKind, ForkExecEvent, InterruptEvent, InterruptSource, MigrationEvent,
             SwitchEvent, TaskInfo, WakeupEvent, WorkItemEvent,
         },
-        stack_event::StackEvent,
+        stack_event::{StackEvent, StackId},
     },
     wait::Wait,
 };
@@ -52,7 +52,10 @@ impl Translation {
                 }
             }),
             Frame::Reading(report) | Frame::End(report) => self.report(report),
-            Frame::Header(_) | Frame::UnixOffset(_) | Frame::WarmedUp | Frame::Start(_) => {}
+            // A user stack has the process's ID, which no other recording has.
+            Frame::Stack { process: Some(process), .. } => *process = self.ids.tid(*process),
+            Frame::Stack { process: None, id, .. } => *id = self.ids.number(*id),
+            Frame::Header(_) | Frame::UnixOffset(_) | Frame::WarmedUp | Frame::Start(_) | Frame::StackCounts(_) => {}
         }
     }
 
@@ -102,8 +105,11 @@ impl Translation {
                 *tid = self.ids.tid(*tid);
                 *child = child.map(|tid| self.ids.tid(tid));
             }
-            EventKind::Stack(StackEvent { at_ns, role: _, tid, by_tid, by_pid, kernel: _, user: _ }) => {
+            EventKind::Stack(StackEvent { at_ns, role: _, tid, by_tid, by_pid, kernel, user: _ }) => {
                 self.time(at_ns);
+                if let StackId::Id(id) = kernel {
+                    *id = self.ids.number(*id);
+                }
                 (*tid, *by_tid, *by_pid) = (self.ids.tid(*tid), self.ids.tid(*by_tid), self.ids.tid(*by_pid));
             }
         }

@@ -2,14 +2,18 @@
 
 use std::{borrow::Cow, io};
 
-use wakelat_common::{Class, pending_wait::PrevState};
+use wakelat_common::{Class, pending_wait::PrevState, stack::DEPTH};
 
-use super::{Frame, Header, RunBefore};
+use super::{Frame, Header, MAX_FRAME_BYTES, RunBefore};
 use crate::{
     aggregate::key::Names,
     hash::{HashMap, HashSet},
     report::Report,
-    timeline::event::{DetailedWait, Event, EventKind, WorkItemEvent},
+    timeline::{
+        event::{DetailedWait, Event, EventKind, WorkItemEvent},
+        stack_event::{StackEvent, StackId},
+        stack_frames::{StackCounts, StackFrames, Symbolize},
+    },
     wait::{Namespace, Wait},
 };
 
@@ -60,6 +64,8 @@ struct WrittenNames {
     /// Threads that have waited.
     waiters: HashSet<u32>,
     functions: HashSet<u64>,
+    /// Stacks: the process of a user stack, and the ID.
+    stacks: HashSet<(Option<u32>, u32)>,
     unix_offset_ns: Option<i64>,
     /// The last tasks, by some bits of their TID, with their cgroup: what the segment has the names of needs no other
     /// lookup.
@@ -157,6 +163,24 @@ impl Recorder {
         out.frame(&Frame::Event(Cow::Borrowed(event)))
     }
 
+    /// Writes the functions on the stacks of an event, which `code` symbolizes. Comes before that event.
+    pub fn stacks(&mut self, event: &StackEvent, code: &dyn Symbolize, out: &mut dyn FrameSink) -> io::Result<()> {
+        for (process, stack) in [(None, event.kernel), (Some(event.by_pid), event.user)] {
+            if let StackId::Id(id) = stack
+                && self.names.stacks.insert((process, id))
+            {
+                let functions = process.map_or_else(|| code.kernel(stack), |pid| code.user(pid, stack));
+                out.frame(&Frame::Stack { process, id, functions: Cow::Owned(shortened(functions)) })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what became of the stacks since the last reading. Comes before the next one.
+    pub fn stack_counts(&mut self, counts: &StackCounts, out: &mut dyn FrameSink) -> io::Result<()> {
+        out.frame(&Frame::StackCounts(*counts))
+    }
+
     /// Writes a wait, preceded by the names that may be unknown later. In place of its event.
     pub fn wait(&mut self, wait: &Wait, names: &dyn Names, out: &mut dyn FrameSink) -> io::Result<()> {
         self.names.tasks.extend([wait.tid, wait.prev_tid]);
@@ -199,4 +223,18 @@ impl Recorder {
         }
         out.end_segment()
     }
+}
+
+/// `functions` with names that have room in a frame, however long those of a program are.
+fn shortened(mut functions: StackFrames) -> StackFrames {
+    const MAX_NAME_BYTES: usize = MAX_FRAME_BYTES as usize / DEPTH - 32;
+    if let StackFrames::Named(names) | StackFrames::Unsymbolized(names, _) = &mut functions {
+        names.truncate(DEPTH);
+        for name in names.iter_mut().filter(|name| name.len() > MAX_NAME_BYTES) {
+            let end = (0..=MAX_NAME_BYTES).rev().find(|at| name.is_char_boundary(*at));
+            name.truncate(end.unwrap_or(0));
+            name.push('…');
+        }
+    }
+    functions
 }

@@ -44,6 +44,7 @@ pub mod history;
 pub mod migrations;
 pub mod occupants;
 pub mod stack_event;
+pub mod stack_frames;
 pub mod timehist;
 
 #[cfg(test)]

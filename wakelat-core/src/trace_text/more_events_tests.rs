@@ -14,7 +14,7 @@ fn every_wakeup_and_migration_is_an_event_whether_or_not_its_task_waits() {
         (45, 0, 9, woken("sched_wakeup_new", 6, 0)),
         (50, 0, 9, migrates()),
     ]));
-    assert_eq!(all.header.more, MoreEvents { wakeups: true, migrations: true });
+    assert_eq!(all.header.more, MoreEvents { wakeups: true, migrations: true, ..MoreEvents::default() });
     let wakeups = all.events.iter().filter_map(|event| match event.kind {
         EventKind::Wakeup(woken) => Some((woken.tid, woken.waker_tid, woken.target_cpu, woken.new, woken.running)),
         _ => None,

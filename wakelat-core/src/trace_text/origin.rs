@@ -105,7 +105,7 @@ impl Origin {
             from: if self.has_waking { LatencyFrom::Waking } else { LatencyFrom::Wakeup },
             classes: Class::ALL.into_iter().filter(has).collect(),
             collected: self.collected,
-            more: MoreEvents { wakeups: has_wakeups, migrations: self.has_migration },
+            more: MoreEvents { wakeups: has_wakeups, migrations: self.has_migration, ..MoreEvents::default() },
             text: Some(TextSource {
                 kind: self.kind.unwrap_or(TextKind::Ftrace),
                 has_delivery: self.has_waking && self.has_wakeup,

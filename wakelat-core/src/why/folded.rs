@@ -5,16 +5,14 @@ use std::{
     io::{self, Write},
 };
 
-use super::{
-    NameCache,
-    stacks::{Frames, Symbolize, WaitStacks},
-};
+use super::{NameCache, stacks::WaitStacks};
 use crate::{
     aggregate::key::Names as _,
     hash::HashMap,
     timeline::{
         Breakdown,
         stack_event::{Role, StackEvent, StackId},
+        stack_frames::{StackFrames, Symbolize},
     },
     wait::Comm,
 };
@@ -123,8 +121,8 @@ fn line(key: &FoldedKey, roles: &[Role], code: &dyn Symbolize, known: &NameCache
 }
 
 /// The frames of one stack, from the outermost to the innermost, each followed by `mark`.
-fn outermost_first(frames: &Frames, mark: &str) -> Vec<String> {
-    if let Frames::Missing(StackId::MapFull) = frames {
+fn outermost_first(frames: &StackFrames, mark: &str) -> Vec<String> {
+    if let StackFrames::Missing(StackId::MapFull) = frames {
         return vec![format!("[no room]{mark}")];
     }
     frames.names().iter().rev().map(|name| format!("{}{mark}", frame(name))).collect()
@@ -147,19 +145,19 @@ mod tests {
     struct TestSymbolizer;
 
     impl Symbolize for TestSymbolizer {
-        fn kernel(&self, trace: StackId) -> Frames {
+        fn kernel(&self, trace: StackId) -> StackFrames {
             named(trace, &["__schedule", "pipe_read"])
         }
 
-        fn user(&self, _: u32, trace: StackId) -> Frames {
+        fn user(&self, _: u32, trace: StackId) -> StackFrames {
             named(trace, &["read", "a;b"])
         }
     }
 
-    fn named(trace: StackId, names: &[&str]) -> Frames {
+    fn named(trace: StackId, names: &[&str]) -> StackFrames {
         match trace {
-            StackId::Id(_) => Frames::Named(names.iter().map(|name| (*name).to_owned()).collect()),
-            missing => Frames::Missing(missing),
+            StackId::Id(_) => StackFrames::Named(names.iter().map(|name| (*name).to_owned()).collect()),
+            missing => StackFrames::Missing(missing),
         }
     }
 

@@ -9,7 +9,8 @@ use crate::{
     report::LatencyFrom,
     timeline::{
         event::SwitchEvent,
-        stack_event::{Role, StackEvent, StackId},
+        stack_event::{Role, StackEvent},
+        stack_frames::{StackCounts, StackFrames, Symbolize},
     },
     wait::{Comm, Wait},
 };
@@ -35,51 +36,6 @@ pub struct WaitStacks {
     pub wakee: Option<StackEvent>,
 }
 
-/// What became of the stacks that were to be taken in a window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StackCounts {
-    /// How often the kernel was asked for both stacks of a task, with or without success.
-    pub attempts: u64,
-    /// How often it was not asked, because that would have exceeded the budget of CPU time.
-    pub over_budget: u64,
-    /// Stacks, kernel and user counted separately, for which the kernel's map had no room.
-    pub no_room: u64,
-    /// Kernel stacks that could not be read.
-    pub no_kernel: u64,
-    /// User stacks that do not exist or could not be read.
-    pub no_user: u64,
-    /// Stacks that were dropped because too many tasks with stacks had not run yet.
-    pub given_up: u64,
-}
-
-/// The functions on a stack, the innermost first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Frames {
-    /// The names of the functions.
-    Named(Vec<String>),
-    /// What is known without symbols, mostly addresses, and why there are none.
-    Unsymbolized(Vec<String>, NoSymbols),
-    /// There is no stack, for this reason.
-    Missing(StackId),
-}
-
-/// Why functions have no names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoSymbols {
-    /// The process had ended when its symbols were looked up. Files of it that were known by then may name some.
-    ProcessExited,
-    /// The kernel hides its addresses.
-    Restricted,
-}
-
-/// Symbolizes stacks.
-pub trait Symbolize {
-    /// The functions on a kernel stack.
-    fn kernel(&self, trace: StackId) -> Frames;
-    /// The functions on a user stack of the process `pid`.
-    fn user(&self, pid: u32, trace: StackId) -> Frames;
-}
-
 /// The symbolized stacks of one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SymbolizedStack {
@@ -88,9 +44,9 @@ pub struct SymbolizedStack {
     /// Its name, if known.
     pub comm: Option<Comm>,
     /// Its kernel stack.
-    pub kernel: Frames,
+    pub kernel: StackFrames,
     /// Its user stack.
-    pub user: Frames,
+    pub user: StackFrames,
 }
 
 /// The symbolized stacks of one wait, if they are known.
@@ -204,34 +160,13 @@ impl WaitStacks {
     }
 }
 
-impl StackCounts {
-    /// The counts since `before`.
-    pub fn since(&self, before: &Self) -> Self {
-        Self {
-            attempts: self.attempts - before.attempts,
-            over_budget: self.over_budget - before.over_budget,
-            no_room: self.no_room - before.no_room,
-            no_kernel: self.no_kernel - before.no_kernel,
-            no_user: self.no_user - before.no_user,
-            given_up: self.given_up - before.given_up,
-        }
-    }
-}
-
-impl Frames {
-    /// The names of the functions, or their addresses, the innermost first; empty if there is no stack.
-    pub fn names(&self) -> &[String] {
-        match self {
-            Self::Named(names) | Self::Unsymbolized(names, _) => names,
-            Self::Missing(_) => &[],
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timeline::testing::{EventStream, idle, task};
+    use crate::timeline::{
+        stack_event::StackId,
+        testing::{EventStream, idle, task},
+    };
 
     fn stack(role: Role, tid: u32, at_ns: u64) -> StackEvent {
         let (kernel, user) = (StackId::Id(at_ns as u32), StackId::Missing);

@@ -12,7 +12,7 @@ use super::{
     name_cache::NameCache,
     options::SummaryOptions,
     preemptions::{PreemptionPair, PreemptionPairs},
-    stacks::{PendingStacks, StackCounts, StackSummary, Symbolize, WaitStacks},
+    stacks::{PendingStacks, StackSummary, WaitStacks},
     sums::BreakdownSum,
     wakeup_pairs::{RankedWakeupPairs, WakeupPairs},
     work_items::{self, WorkItemSum, WorkItems, Worker},
@@ -29,6 +29,7 @@ use crate::{
         attribute::EventCounts,
         component::Actor,
         event::{Event, EventKind},
+        stack_frames::{StackCounts, Symbolize},
     },
     wait::{Comm, Namespace},
 };
@@ -188,7 +189,9 @@ impl SummaryBuilder {
             }
             EventKind::WorkItem(work_item) => self.work_items.push(work_item),
             EventKind::ForkExec(fork_exec) => self.fork_bursts.push(fork_exec),
-            EventKind::Stack(stack) => self.stacks.push(*stack),
+            // A recording may have those of both.
+            EventKind::Stack(stack) if self.options.stacks.contains(&stack.role) => self.stacks.push(*stack),
+            EventKind::Stack(_) => {}
             EventKind::Interrupt(_) | EventKind::Migration(_) | EventKind::Wakeup(_) => {}
         }
         longest

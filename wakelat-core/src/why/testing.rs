@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use wakelat_common::{Class, timeline::vector};
 
-use super::{
-    NameCache, Summary, SummaryBuilder, SummaryOptions,
-    stacks::{Frames, StackCounts, Symbolize},
-};
+use super::{NameCache, Summary, SummaryBuilder, SummaryOptions};
 use crate::{
     aggregate::key::{Key, Names},
     render::testing,
@@ -15,6 +12,7 @@ use crate::{
     timeline::{
         event::{Event, EventKind, ForkExecEvent, InterruptSource, TaskInfo, WorkItemEvent},
         stack_event::{Role, StackEvent, StackId},
+        stack_frames::{StackCounts, StackFrames, Symbolize},
         testing::{EventStream, fifo, idle, irq, task},
     },
     wait::{Comm, Namespace},
@@ -93,19 +91,19 @@ pub fn one_hog() -> EventStream {
 struct TestSymbolizer;
 
 impl Symbolize for TestSymbolizer {
-    fn kernel(&self, trace: StackId) -> Frames {
+    fn kernel(&self, trace: StackId) -> StackFrames {
         let names = match trace {
             StackId::Id(1) => &["try_to_wake_up", "ep_poll_callback", "__wake_up_common", "sock_def_readable"][..],
             StackId::Id(_) => &["__schedule", "schedule", "ep_poll", "do_epoll_wait"][..],
-            missing => return Frames::Missing(missing),
+            missing => return StackFrames::Missing(missing),
         };
-        Frames::Named(names.iter().map(|name| (*name).to_owned()).collect())
+        StackFrames::Named(names.iter().map(|name| (*name).to_owned()).collect())
     }
 
-    fn user(&self, _: u32, trace: StackId) -> Frames {
+    fn user(&self, _: u32, trace: StackId) -> StackFrames {
         match trace {
-            StackId::Id(_) => Frames::Named(vec!["epoll_wait".to_owned(), "ngx_epoll_process_events".to_owned()]),
-            missing => Frames::Missing(missing),
+            StackId::Id(_) => StackFrames::Named(vec!["epoll_wait".to_owned(), "ngx_epoll_process_events".to_owned()]),
+            missing => StackFrames::Missing(missing),
         }
     }
 }

@@ -55,14 +55,13 @@ pub struct RecordingFlags {
 }
 
 /// The flags of a measurement: a recording determines them, or does not need them.
-pub(super) const OF_MEASUREMENT: [&str; 19] = [
+pub(super) const OF_MEASUREMENT: [&str; 17] = [
     "attach",
     "btf",
     "collect",
     "command",
     "drain_interval",
     "duration",
-    "folded",
     "group_memory",
     "include_self",
     "keep_privileges",
@@ -72,13 +71,12 @@ pub(super) const OF_MEASUREMENT: [&str; 19] = [
     "on_threshold",
     "ring_size",
     "rt_priority",
-    "stacks",
     "tree",
     "warm_up",
 ];
 
-/// The flags of a measurement that is not recorded: it has samples of all tasks, without stacks.
-const UNRECORDED: [&str; 4] = ["folded", "max_overhead", "mode", "stacks"];
+/// The flags of a measurement that is not recorded: it has samples of all tasks.
+const UNRECORDED: [&str; 2] = ["max_overhead", "mode"];
 
 /// Makes `--input` conflict with the flags of a measurement, and `--record` with those of one that is not recorded.
 pub(super) fn with_input(command: clap::Command) -> clap::Command {

@@ -7,6 +7,7 @@ use super::{
     collected_events::CollectFlags,
     flight_recorder::FlightRecorderFlags,
     grouping::each_once,
+    stacks::StacksFlag,
     why::{adjust_from, with_all_waits},
 };
 use crate::config::{Config, ConfigError, RecordConfig, duration, keywords, label, labels};
@@ -60,6 +61,9 @@ pub(super) struct RecordFlags {
     #[arg(long, help_heading = "What is kept")]
     migrations: bool,
 
+    #[command(flatten)]
+    stacks: StacksFlag,
+
     /// Label the recording, such as release=42; repeatable
     #[arg(short = 'M', long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Output")]
     label: Vec<(String, String)>,
@@ -90,7 +94,13 @@ pub(super) enum KeepChoice {
 pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
     let hide = |command: clap::Command, id: &'static str| command.mut_arg(id, |arg| arg.hide(true));
     let command = ["json", "csv", "timestamps", "ascii", "color"].into_iter().fold(with_all_waits(command), hide);
-    command.mut_arg("output", |arg| arg.required(true))
+    command.mut_arg("output", |arg| arg.required(true)).mut_arg("stacks", |arg| {
+        arg.help(
+            "Also record stacks of the waker, and of the wakee where it slept or was preempted, for `why --stacks` \
+             [without LIST: waker,wakee]",
+        )
+        .help_heading("What is kept")
+    })
 }
 
 impl RecordFlags {
@@ -129,7 +139,11 @@ impl RecordFlags {
         if self.wakeups {
             config.check_sees_wakeups("--wakeups", "each of them")?;
         }
-        let more = MoreEvents { wakeups: self.wakeups, migrations: self.migrations };
+        let stacks = self.stacks.roles();
+        if stacks.waker_stacks {
+            config.check_sees_wakeups("--stacks=waker", "the stacks of wakers")?;
+        }
+        let more = MoreEvents { wakeups: self.wakeups, migrations: self.migrations, ..stacks };
         let events = RecordConfig::of_events(collected, labels(&self.label)?);
         Ok((config, RecordConfig { kept, more, trigger: self.trigger, flight_recorder, ..events }))
     }
@@ -142,6 +156,7 @@ impl RecordFlags {
             ("collect", "--collect", KeepChoice::Events, "events"),
             ("wakeups", "--wakeups", KeepChoice::Events, "events"),
             ("migrations", "--migrations", KeepChoice::Events, "events"),
+            ("stacks", "--stacks", KeepChoice::Events, "events"),
             ("last", "--last", KeepChoice::Events, "events"),
         ];
         match flags.iter().find(|(id, _, of, _)| *of != self.keep && given(id)) {

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::config::StacksConfig;
+use wakelat_core::recording::MoreEvents;
 
-/// Whose stacks are shown, and where they are written.
+/// Whose stacks are taken.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Analysis")]
-pub(super) struct StacksFlags {
+pub(super) struct StacksFlag {
     /// Print the longest waits with the stacks of the waker, and of the wakee where it slept or was preempted
     /// [without LIST: waker,wakee]
     #[arg(
@@ -22,6 +23,14 @@ pub(super) struct StacksFlags {
         hide_possible_values = true
     )]
     stacks: Vec<StackName>,
+}
+
+/// Whose stacks are shown, and where they are written.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Analysis")]
+pub(super) struct StacksFlags {
+    #[command(flatten)]
+    stacks: StacksFlag,
 
     /// Write the stacks of all waits to a file, folded for flame graphs and weighted in ns; implies --stacks
     #[arg(long, value_name = "FILE")]
@@ -37,11 +46,20 @@ pub enum StackName {
     Wakee,
 }
 
+impl StacksFlag {
+    /// The stacks that are recorded.
+    pub(super) fn roles(&self) -> MoreEvents {
+        let of = |name| self.stacks.contains(&name);
+        MoreEvents { waker_stacks: of(StackName::Waker), wakee_stacks: of(StackName::Wakee), ..MoreEvents::default() }
+    }
+}
+
 impl StacksFlags {
     pub(super) fn stacks(self) -> StacksConfig {
+        let StacksFlag { stacks } = self.stacks;
         // Folded stacks need stacks: without a list, take both.
-        let both = self.stacks.is_empty() && self.folded.is_some();
-        let of = |name| both || self.stacks.contains(&name);
+        let both = stacks.is_empty() && self.folded.is_some();
+        let of = |name| both || stacks.contains(&name);
         StacksConfig { waker: of(StackName::Waker), wakee: of(StackName::Wakee), folded: self.folded }
     }
 }

@@ -72,7 +72,7 @@ impl TraceFlags {
         if let (false, Some((flag, _))) = (all.all, of_all.iter().find(|(_, given)| *given)) {
             return Err(ConfigError::usage(flag, "only applies to `--all`; add it").into());
         }
-        let more = MoreEvents { wakeups: all.wakeups, migrations: all.migrations };
+        let more = MoreEvents { wakeups: all.wakeups, migrations: all.migrations, ..MoreEvents::default() };
         let (mut config, machine) = self.recording.config(&self.common, None, more, given, machine)?;
         if !all.all {
             if self.breakdown {

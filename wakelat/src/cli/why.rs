@@ -128,8 +128,8 @@ impl WhyFlags {
             )));
         }
         adjust_from(&mut self.common.filter);
-        let (mut config, machine) =
-            self.recording.config(&self.common, Some(&self.collect), MoreEvents::default(), given, machine)?;
+        let more = MoreEvents { waker_stacks: stacks.waker, wakee_stacks: stacks.wakee, ..MoreEvents::default() };
+        let (mut config, machine) = self.recording.config(&self.common, Some(&self.collect), more, given, machine)?;
         config.set_why(self.grouping.config(&[])?, machine.as_ref())?;
         if stacks.waker {
             config.check_sees_wakeups("--stacks=waker", "the stacks of wakers")?;

@@ -160,10 +160,11 @@ impl TimelineSettings {
 
     /// What is needed for a recording with this header.
     pub fn of_recording(header: &Header) -> Self {
-        let MoreEvents { wakeups, migrations } = header.more;
+        let MoreEvents { wakeups, migrations, .. } = header.more;
         Self {
             wakeups,
             migrations: if migrations { MigrationScope::All } else { MigrationScope::Waiting },
+            stacks: header.more.stacks().fold(0, |roles, role| roles | role.bit()),
             ..Self::of(header.collected)
         }
     }

@@ -20,10 +20,10 @@ use wakelat_core::{
         HtmlSource,
         recording::{HtmlReport, TIME_LINES},
     },
-    recording::{CollectedEvents, Header},
+    recording::{CollectedEvents, Frame, Header, MoreEvents, RecordedStacks},
     render::{self, Style},
     report::Report,
-    timeline::{Breakdown, event::Event},
+    timeline::{Breakdown, event::Event, stack_event::Role},
     why,
 };
 
@@ -38,6 +38,7 @@ pub fn html_report(config: &Config) -> Result<StopReason> {
     let (source, config) = Source::open(&Config { by: Vec::new(), ..config.clone() })?;
     let stderr_style = (!config.output.quiet).then(|| style(&config.output).0);
     let mut view = HtmlReportView::new(&config, by, &source.headers(), stderr_style);
+    view.show_stacks();
     match source.show(&config, &mut view)? {
         StopReason::NoReader => bail!("the report is incomplete: its reader closed the pipe before the end"),
         stop => Ok(stop),
@@ -109,6 +110,9 @@ pub struct HtmlReportView {
     builder: why::SummaryBuilder,
     names: why::NameCache,
     page: HtmlReport,
+    /// The tasks whose stacks are shown, and the stacks of the recording.
+    roles: Vec<Role>,
+    stacks: RecordedStacks,
     stderr_style: Option<Style>,
 }
 
@@ -125,6 +129,8 @@ impl HtmlReportView {
             (false, _) => by,
         };
         let collected = headers.iter().map(|header| header.collected).reduce(CollectedEvents::both).unwrap_or_default();
+        let more = headers.iter().map(|header| header.more).reduce(MoreEvents::both).unwrap_or_default();
+        let roles: Vec<Role> = more.stacks().collect();
         let options = why::SummaryOptions {
             from: config.from,
             by,
@@ -132,7 +138,7 @@ impl HtmlReportView {
             max_groups: config.max_groups,
             worst: TIME_LINES,
             not_collected: collected.not_collected(),
-            stacks: Vec::new(),
+            stacks: roles.clone(),
             own_pids: replay::own_pids(headers),
         };
         Self {
@@ -140,7 +146,16 @@ impl HtmlReportView {
             builder: why::SummaryBuilder::new(options),
             names: why::NameCache::of(config.output.files.clone()),
             page: HtmlReport::new(config.merged),
+            roles,
+            stacks: RecordedStacks::default(),
             stderr_style,
+        }
+    }
+
+    /// Shows the stacks that the recordings have, if they have any.
+    fn show_stacks(&mut self) {
+        if !self.roles.is_empty() {
+            self.builder.enable_folding();
         }
     }
 }
@@ -148,6 +163,10 @@ impl HtmlReportView {
 impl View for HtmlReportView {
     fn shows_events(&self) -> Option<TimelineSettings> {
         Some(TimelineSettings::OF_WAITS)
+    }
+
+    fn recorded_stacks(&mut self, frame: &Frame<'_>) {
+        self.stacks.learn(frame);
     }
 
     fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
@@ -168,6 +187,9 @@ impl View for HtmlReportView {
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let summary = self.builder.summary(report.duration_ns, &self.names);
+        if let Some(folded) = self.builder.folded() {
+            self.page.set_stacks(folded.lines(&self.roles, &self.stacks, &self.names));
+        }
         let mut of_groups = report.clone();
         of_groups.coverage.groups_merged = summary.groups_merged;
         self.page.write(summary, &of_groups, &self.sources, &self.names, out)?;

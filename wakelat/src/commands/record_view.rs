@@ -11,6 +11,7 @@ use jiff::tz::TimeZone;
 use rustix::fs::Mode;
 use wakelat_common::Class;
 
+use super::event_recorder::EventRecorder;
 use crate::{
     collect::{Collector, TimelineSettings},
     config::{Config, RecordConfig, RecordedInput, RecordedMeasurement},
@@ -21,7 +22,7 @@ use crate::{
 };
 use wakelat_core::{
     aggregate::key::Names,
-    recording::{Encoder, Frame, FrameSink, Header, Kept, RecordedMachine, Recorder, start_run},
+    recording::{Encoder, Frame, FrameSink, Header, Kept, RecordedMachine, start_run},
     render::{self, Style},
     report::Report,
     terminal_input::TerminalInput,
@@ -115,7 +116,7 @@ pub struct RecordView<'a> {
     header: Option<Header>,
     /// The events that are recorded; none if only waits are.
     timeline: Option<TimelineSettings>,
-    recorder: Recorder,
+    recorder: EventRecorder,
     file: Encoder,
     /// A view of the recording.
     shown: Option<LiveReplay<'a>>,
@@ -149,7 +150,7 @@ impl RecordView<'_> {
         Self {
             timeline: (header.kept == Kept::Events).then(|| TimelineSettings::of_recording(&header)),
             header: Some(header),
-            recorder: Recorder::default(),
+            recorder: EventRecorder::default(),
             file: Encoder::default(),
             shown: None,
             has_ended: false,
@@ -161,7 +162,7 @@ impl RecordView<'_> {
     fn write(
         &mut self,
         out: &mut dyn Write,
-        record: impl FnOnce(&mut Recorder, &mut dyn FrameSink) -> io::Result<()>,
+        record: impl FnOnce(&mut EventRecorder, &mut dyn FrameSink) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut sink = FileAndView { file: &mut self.file, shown: self.shown.as_mut() };
         record(&mut self.recorder, &mut sink)?;
@@ -224,14 +225,15 @@ impl View for RecordView<'_> {
         self.shown.as_ref().is_some_and(LiveReplay::is_full)
     }
 
-    fn loaded(&mut self, _: &mut Collector) {
+    fn loaded(&mut self, collector: &mut Collector) {
+        self.recorder.loaded(collector);
         restrict_to_owner();
     }
 
     fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.shown.as_mut().map_or(Ok(()), LiveReplay::begin)?;
         let Some(header) = self.header.take() else { return Ok(()) };
-        self.write(out, |recorder, sink| recorder.begin(header, sink))
+        self.write(out, |recorder, sink| recorder.frames.begin(header, sink))
     }
 
     fn started(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -249,16 +251,13 @@ impl View for RecordView<'_> {
 
     fn wait(&mut self, wait: &Wait, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
         self.write(out, |recorder, sink| {
-            recorder.set_unix_offset(unix_offset_ns, sink)?;
-            recorder.wait(wait, names, sink)
+            recorder.frames.set_unix_offset(unix_offset_ns, sink)?;
+            recorder.frames.wait(wait, names, sink)
         })
     }
 
     fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
-        self.write(out, |recorder, sink| {
-            recorder.set_unix_offset(unix_offset_ns, sink)?;
-            recorder.event(event, names, sink)
-        })
+        self.write(out, |recorder, sink| recorder.event(event, unix_offset_ns, names, sink))
     }
 
     fn warmed_up(&mut self, out: &mut dyn Write) -> io::Result<()> {
@@ -266,11 +265,9 @@ impl View for RecordView<'_> {
     }
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        if !self.has_ended {
-            return self.write(out, |recorder, sink| recorder.reading(report, sink));
-        }
-        self.write(out, |recorder, sink| recorder.end(report, sink))?;
-        if let Some(style) = &self.stderr_style {
+        let is_last = self.has_ended;
+        self.write(out, |recorder, sink| recorder.report(report, is_last, sink))?;
+        if let Some(style) = self.stderr_style.as_ref().filter(|_| is_last) {
             render::coverage::write(report, style, &mut io::stderr())?;
         }
         Ok(())

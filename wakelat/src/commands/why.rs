@@ -7,16 +7,20 @@ use anyhow::Result;
 use super::{beside_output::BesideOutput, html_report::HtmlReportOutput, measurement::Source, terminal_style::style};
 use crate::{
     collect::{Collector, TimelineSettings},
-    config::{Config, WhyConfig, WhyLayout},
+    config::{Config, ConfigError, WhyConfig, WhyLayout},
     session::{StopReason, View, output::Output, replay, stack_symbolizer::StackSymbolizer},
 };
 use wakelat_core::{
     aggregate::key::Names,
-    recording::{CollectedEvents, Header},
+    recording::{CollectedEvents, Frame, Header, MoreEvents, RecordedStacks},
     render::{OutputFormat, Style},
     report::Report,
     svg,
-    timeline::{event::Event, stack_event::Role},
+    timeline::{
+        event::Event,
+        stack_event::Role,
+        stack_frames::{StackCounts, Symbolize},
+    },
     why,
 };
 
@@ -32,6 +36,8 @@ pub fn why(config: &Config, why: &WhyConfig) -> Result<StopReason> {
     let mut folded = why.stacks.folded.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let roles = [(why.stacks.waker, Role::Waker), (why.stacks.wakee, Role::Wakee)];
     let roles: Vec<Role> = roles.into_iter().filter(|(wanted, _)| *wanted).map(|(_, role)| role).collect();
+    let flag = if why.stacks.folded.is_some() { "--folded" } else { "--stacks" };
+    check_stacks(flag, &roles, &source.headers())?;
     let mut view = view(&config, why, &roles, &source.headers());
     let page = |path: &std::path::PathBuf| HtmlReportOutput::create(path, &config, why.collect, &source.headers());
     view.page = why.report.as_ref().map(page).transpose()?;
@@ -41,7 +47,7 @@ pub fn why(config: &Config, why: &WhyConfig) -> Result<StopReason> {
     }
     let stop = source.show(&config, &mut view)?;
     if let (Some(output), Some(folded), Some(stacks)) = (&mut folded, view.builder.folded(), &view.stacks) {
-        output.write(|out| folded.write(&view.roles, stacks, &view.names, out))?;
+        output.write(|out| folded.write(&view.roles, stacks.code(), &view.names, out))?;
     }
     view.svg.map_or(Ok(()), BesideOutput::finish)?;
     view.page.map_or(Ok(()), HtmlReportOutput::finish)?;
@@ -70,7 +76,7 @@ fn view(config: &Config, why: &WhyConfig, roles: &[Role], headers: &[&Header]) -
         },
         builder: why::SummaryBuilder::new(options),
         names: why::NameCache::of(config.output.files.clone()),
-        stacks: None,
+        stacks: (!headers.is_empty() && !roles.is_empty()).then(|| StackSource::Recorded(RecordedStacks::default())),
         roles: roles.to_vec(),
         page: None,
         svg: None,
@@ -81,13 +87,49 @@ fn view(config: &Config, why: &WhyConfig, roles: &[Role], headers: &[&Header]) -
     }
 }
 
+/// Checks that the recordings with these headers have the stacks of `roles`, which `flag` requests.
+fn check_stacks(flag: &str, roles: &[Role], headers: &[&Header]) -> Result<(), ConfigError> {
+    let Some(has) = headers.iter().map(|header| header.more).reduce(MoreEvents::both) else { return Ok(()) };
+    let Some(missing) = roles.iter().find(|role| !has.stacks().any(|has| has == **role)) else { return Ok(()) };
+    let what = if headers.iter().any(|header| header.text.is_some()) { "the trace" } else { "the recording" };
+    let whose = match missing {
+        Role::Waker => "wakers",
+        Role::Wakee => "wakees",
+    };
+    let why = format!("{what} has no stacks of {whose}; leave it out, or record them with `wakelat record --stacks`");
+    Err(ConfigError::usage(flag, why))
+}
+
+/// Where the stacks of the waits come from.
+enum StackSource {
+    Live(Box<StackSymbolizer>),
+    Recorded(RecordedStacks),
+}
+
+impl StackSource {
+    fn code(&self) -> &dyn Symbolize {
+        match self {
+            Self::Live(stacks) => stacks.as_ref(),
+            Self::Recorded(stacks) => stacks,
+        }
+    }
+
+    /// What became of the stacks since the last call.
+    fn counts(&mut self) -> io::Result<StackCounts> {
+        match self {
+            Self::Live(stacks) => stacks.counts(),
+            Self::Recorded(stacks) => Ok(stacks.counts()),
+        }
+    }
+}
+
 /// Adds up the waits from events, and shows the summary.
 struct WhyView {
     timeline: TimelineSettings,
     builder: why::SummaryBuilder,
     names: why::NameCache,
-    /// The symbolizer, once the programs are loaded, if stacks are requested.
-    stacks: Option<StackSymbolizer>,
+    /// Where stacks come from, if they are requested, and once the programs are loaded.
+    stacks: Option<StackSource>,
     /// Whose stacks are requested.
     roles: Vec<Role>,
     /// The result as HTML, if it is requested.
@@ -107,7 +149,13 @@ impl View for WhyView {
     }
 
     fn loaded(&mut self, collector: &mut Collector) {
-        self.stacks = collector.take_stacks().map(StackSymbolizer::new);
+        self.stacks = collector.take_stacks().map(StackSymbolizer::new).map(Box::new).map(StackSource::Live);
+    }
+
+    fn recorded_stacks(&mut self, frame: &Frame<'_>) {
+        if let Some(StackSource::Recorded(stacks)) = &mut self.stacks {
+            stacks.learn(frame);
+        }
     }
 
     fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
@@ -119,7 +167,7 @@ impl View for WhyView {
         if longest.is_some() {
             self.names.learn_namespace(event, names);
         }
-        if let (Some(pair), Some(stacks)) = (longest, &mut self.stacks) {
+        if let (Some(pair), Some(StackSource::Live(stacks))) = (longest, &mut self.stacks) {
             stacks.record_locations(&pair);
         }
         Ok(())
@@ -134,14 +182,14 @@ impl View for WhyView {
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         if let Some(page) = &mut self.page {
             if let (Some(folded), Some(stacks)) = (self.builder.folded(), &self.stacks) {
-                page.set_stacks(folded.lines(&self.roles, stacks, &self.names));
+                page.set_stacks(folded.lines(&self.roles, stacks.code(), &self.names));
             }
             page.report(report)?;
         }
         let mut summary = self.builder.summary(report.duration_ns, &self.names);
         if let Some(stacks) = &mut self.stacks {
             let counts = stacks.counts()?;
-            self.builder.add_stacks(&mut summary, counts, stacks, &self.names);
+            self.builder.add_stacks(&mut summary, counts, stacks.code(), &self.names);
         }
         self.builder.start_window();
         if let Some(file) = &mut self.svg {

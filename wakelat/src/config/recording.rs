@@ -52,7 +52,7 @@ impl RecordConfig {
         Self {
             kept: Kept::Events,
             collected,
-            more: MoreEvents { wakeups: false, migrations: false },
+            more: MoreEvents { wakeups: false, migrations: false, waker_stacks: false, wakee_stacks: false },
             labels,
             trigger: None,
             flight_recorder: None,

@@ -11,13 +11,19 @@ use wakelat_common::stack::StackBudget;
 
 use crate::collect;
 use wakelat_core::{
-    timeline::stack_event::{StackEvent, StackId},
-    why::stacks::{self, Frames, NoSymbols, StackCounts, WaitStacks},
+    timeline::{
+        stack_event::{StackEvent, StackId},
+        stack_frames::{NoSymbols, StackCounts, StackFrames, Symbolize},
+    },
+    why::stacks::WaitStacks,
 };
 use wakelat_kernel::{
     kernel_symbols::{KernelSymbolFiles, KernelSymbols},
     user_symbols::{CodeLocation, UserSymbolizer},
 };
+
+/// Number of user stacks from which on they are looked up again: processes come and go.
+const MAX_USER_STACKS: usize = 1 << 16;
 
 /// Converts stacks to function names. Each stack is looked up once.
 pub struct StackSymbolizer {
@@ -29,8 +35,8 @@ pub struct StackSymbolizer {
     /// Code locations of the user stacks of the longest waits, recorded at once, because the processes may
     /// end before the report.
     locations: HashMap<(u32, u32), Vec<CodeLocation>>,
-    kernel: RefCell<HashMap<u32, Frames>>,
-    user: RefCell<HashMap<(u32, u32), Frames>>,
+    kernel: RefCell<HashMap<u32, StackFrames>>,
+    user: RefCell<HashMap<(u32, u32), StackFrames>>,
 }
 
 impl StackSymbolizer {
@@ -83,37 +89,41 @@ impl StackSymbolizer {
         Ok(now.since(&before))
     }
 
-    fn look_up_kernel(&self, number: u32) -> Frames {
-        let Some(addresses) = self.stacks.in_kernel(number) else { return Frames::Missing(StackId::Missing) };
+    fn look_up_kernel(&self, number: u32) -> StackFrames {
+        let Some(addresses) = self.stacks.in_kernel(number) else { return StackFrames::Missing(StackId::Missing) };
         let symbols = self.kernel_symbols.get_or_init(|| self.symbol_files.read());
         if symbols.is_empty() {
-            return Frames::Unsymbolized(hex(&addresses), NoSymbols::Restricted);
+            return StackFrames::Unsymbolized(hex(&addresses), NoSymbols::Restricted);
         }
         let name = |address| symbols.name_of(address).map_or_else(|| format!("{address:#x}"), str::to_owned);
         let names: Vec<String> = calls(&addresses).map(name).collect();
-        Frames::Named(without_instrument(names))
+        StackFrames::Named(without_instrument(names))
     }
 
-    fn look_up_user(&self, pid: u32, number: u32) -> Frames {
-        let Some(addresses) = self.stacks.in_user(number) else { return Frames::Missing(StackId::Missing) };
+    fn look_up_user(&self, pid: u32, number: u32) -> StackFrames {
+        let Some(addresses) = self.stacks.in_user(number) else { return StackFrames::Missing(StackId::Missing) };
         let calls: Vec<u64> = calls(&addresses).collect();
         if let Some(names) = self.user_symbolizer.names(pid, &calls) {
-            return Frames::Named(names);
+            return StackFrames::Named(names);
         }
         let names = self.locations.get(&(pid, number)).map(|found| self.user_symbolizer.names_of_locations(found));
-        Frames::Unsymbolized(names.unwrap_or_else(|| hex(&addresses)), NoSymbols::ProcessExited)
+        StackFrames::Unsymbolized(names.unwrap_or_else(|| hex(&addresses)), NoSymbols::ProcessExited)
     }
 }
 
-impl stacks::Symbolize for StackSymbolizer {
-    fn kernel(&self, trace: StackId) -> Frames {
-        let StackId::Id(number) = trace else { return Frames::Missing(trace) };
+impl Symbolize for StackSymbolizer {
+    fn kernel(&self, trace: StackId) -> StackFrames {
+        let StackId::Id(number) = trace else { return StackFrames::Missing(trace) };
         self.kernel.borrow_mut().entry(number).or_insert_with(|| self.look_up_kernel(number)).clone()
     }
 
-    fn user(&self, pid: u32, trace: StackId) -> Frames {
-        let StackId::Id(number) = trace else { return Frames::Missing(trace) };
-        self.user.borrow_mut().entry((pid, number)).or_insert_with(|| self.look_up_user(pid, number)).clone()
+    fn user(&self, pid: u32, trace: StackId) -> StackFrames {
+        let StackId::Id(number) = trace else { return StackFrames::Missing(trace) };
+        let mut user = self.user.borrow_mut();
+        if user.len() >= MAX_USER_STACKS && !user.contains_key(&(pid, number)) {
+            user.clear();
+        }
+        user.entry((pid, number)).or_insert_with(|| self.look_up_user(pid, number)).clone()
     }
 }
 

@@ -12,6 +12,7 @@ use super::writer::OutputWriter;
 use crate::collect::{Collector, TimelineSettings};
 use wakelat_core::{
     aggregate::{Groups, key::Names},
+    recording::Frame,
     report::Report,
     terminal_input::TerminalInput,
     timeline::event::Event,
@@ -154,6 +155,10 @@ pub trait View {
     fn is_full(&self) -> bool {
         false
     }
+
+    /// Takes a frame of a recording that says what is on a stack, or what became of the stacks: before the events with it,
+    /// and before the report.
+    fn recorded_stacks(&mut self, _frame: &Frame<'_>) {}
 
     /// Called when the programs are loaded and not attached yet.
     fn loaded(&mut self, _collector: &mut Collector) {}

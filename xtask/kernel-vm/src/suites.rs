@@ -57,7 +57,7 @@ pub const DETERMINISTIC_TRACERS: &[&str] =
     &["timerlat", "timerlat_threads", "timerlat_report", "timerlat_noise", "rtla"];
 
 /// Suites that are exact if time is exact.
-const DETERMINISTIC: &[&str] = &[
+pub const DETERMINISTIC: &[&str] = &[
     "context:kworker",
     "context:storm",
     "counts:_btf",
@@ -76,6 +76,9 @@ const DETERMINISTIC: &[&str] = &[
     "cause_sums",
 ];
 
+/// What takes minutes where time is exact: each view of a recording, and while it is made.
+const EACH_VIEW: &[&str] = &["record_and_show:shows_what_it_shows"];
+
 /// Tests of waits that have a known length and need a second CPU.
 const COUNTED: &[&str] = &["why:either_cpu", "why:on_an_idle_cpu", "why:from_another_cpu", "why:on_other_cpus"];
 
@@ -91,7 +94,7 @@ const LARGE: &[&str] = &["large", "queue_clock:of_the_kernel_btf"];
 pub fn of(plan: BootPlan) -> Vec<&'static str> {
     match plan {
         BootPlan::Once(TimeMode::Smp) => [&[VERIFIER], EVERY_KERNEL, SELECTED_KERNELS, TRIGGERS, TRACERS].concat(),
-        BootPlan::Once(TimeMode::Deterministic) => DETERMINISTIC.to_vec(),
+        BootPlan::Once(TimeMode::Deterministic) => [DETERMINISTIC, EACH_VIEW].concat(),
         BootPlan::Once(TimeMode::Counted) => COUNTED.to_vec(),
         BootPlan::Once(TimeMode::Large) => LARGE.to_vec(),
         // Prints everything that a user sees.

@@ -76,7 +76,7 @@ pub fn everyday(spec: &KernelSpec) -> Vec<Job> {
             Part::Selected => smp.extend(suites::SELECTED_KERNELS),
             Part::Triggers => smp.extend(suites::SOME_TRIGGERS),
             Part::Tracers => smp.extend(suites::TRACERS),
-            Part::Deterministic => jobs.push(whole(BootPlan::Once(TimeMode::Deterministic))),
+            Part::Deterministic => jobs.push(deterministic(suites::DETERMINISTIC)),
             Part::SomeDeterministic => jobs.push(deterministic(suites::NEIGHBOUR_DETERMINISTIC)),
             Part::DeterministicTracers => jobs.push(deterministic(suites::DETERMINISTIC_TRACERS)),
             Part::Counted => jobs.push(whole(BootPlan::Once(TimeMode::Counted))),

@@ -13,8 +13,9 @@ use crate::{
     timeline::{
         Breakdown,
         stack_event::{Role, StackId},
+        stack_frames::{NoSymbols, StackCounts, StackFrames},
     },
-    why::stacks::{Frames, NoSymbols, StackCounts, StackSummary, SymbolizedStacks},
+    why::stacks::{StackSummary, SymbolizedStacks},
 };
 
 /// Maximum number of functions shown of a stack, the innermost first. JSON has all of them.
@@ -51,7 +52,7 @@ pub fn draw(breakdown: &Breakdown, stacks: &SymbolizedStacks, roles: &[Role], st
         TextLine::of(TextStyle::Plain, format!("  {title}:")).finish(style, out);
         stack("kernel", &symbolized.kernel, style, out);
         // Kernel threads, including the idle task, have no user stack, so none is missing.
-        if symbolized.user != Frames::Missing(StackId::Missing) && !interrupts {
+        if symbolized.user != StackFrames::Missing(StackId::Missing) && !interrupts {
             stack("user", &symbolized.user, style, out);
         }
     }
@@ -65,14 +66,16 @@ fn is_interrupt(name: &str) -> bool {
 }
 
 /// Appends one stack: functions, each called by the next one.
-fn stack(which: &str, frames: &Frames, style: &Style, out: &mut String) {
+fn stack(which: &str, frames: &StackFrames, style: &Style, out: &mut String) {
     let head = TextLine::of(TextStyle::Dim, format!("    {which:<7}"));
     let note = match frames {
-        Frames::Named(_) => None,
-        Frames::Unsymbolized(_, NoSymbols::ProcessExited) => Some("the process has exited"),
-        Frames::Unsymbolized(_, NoSymbols::Restricted) => Some("the kernel hides its addresses: kernel.kptr_restrict"),
-        Frames::Missing(StackId::MapFull) => Some("the stack map was full"),
-        Frames::Missing(_) => Some("nothing could be read"),
+        StackFrames::Named(_) => None,
+        StackFrames::Unsymbolized(_, NoSymbols::ProcessExited) => Some("the process has exited"),
+        StackFrames::Unsymbolized(_, NoSymbols::Restricted) => {
+            Some("the kernel hides its addresses: kernel.kptr_restrict")
+        }
+        StackFrames::Missing(StackId::MapFull) => Some("the stack map was full"),
+        StackFrames::Missing(_) => Some("nothing could be read"),
     };
     let names = frames.names();
     let mut pieces: Vec<TextLine> =
@@ -113,7 +116,7 @@ mod tests {
 
     /// Draws the stacks of a wait whose waker, thread `tid`, was in the given functions.
     fn drawn(tid: u32, kernel: &[&str]) -> String {
-        let named = |names: &[&str]| Frames::Named(names.iter().map(|name| (*name).to_owned()).collect());
+        let named = |names: &[&str]| StackFrames::Named(names.iter().map(|name| (*name).to_owned()).collect());
         let (kernel, user) = (named(kernel), named(&["main"]));
         let comm = Some(crate::wait::Comm::new(b"rcu"));
         let stacks = SymbolizedStacks { waker: Some(SymbolizedStack { tid, comm, kernel, user }), wakee: None };

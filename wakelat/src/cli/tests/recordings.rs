@@ -1,6 +1,7 @@
 //! Command lines about recordings.
 
 use super::*;
+use wakelat_core::timeline::stack_event::Role;
 
 #[test]
 fn a_recording_is_shown_on_a_machine_that_cannot_measure() {
@@ -20,9 +21,7 @@ fn a_recording_is_shown_on_a_machine_that_cannot_measure() {
         }
         assert!(of("--cpus 8192").unwrap_err().to_string().contains("no kernel has a CPU"), "{verb}");
     }
-    for line in
-        ["wakelat why -i file --collect irq", "wakelat why -i file --stacks", "wakelat hist -i file --mode aggregate"]
-    {
+    for line in ["wakelat why -i file --collect irq", "wakelat hist -i file --mode aggregate"] {
         assert_eq!(shown(line).unwrap_err().exit_code(), 2, "{line}");
     }
 }
@@ -49,7 +48,9 @@ fn a_recording_needs_a_file_and_has_its_own_format() {
         ("wakelat record --max-files 3 -o file", "--last"),
         ("wakelat hist --record file -i other", "cannot be used together"),
         ("wakelat hist --record file --mode aggregate", "cannot be used together"),
-        ("wakelat why --record file --stacks", "cannot be used together"),
+        ("wakelat record -o file --keep waits --stacks", "only applies to `--keep events`"),
+        ("wakelat record -o file --from queued --stacks", "`--stacks=waker` needs the stacks of wakers"),
+        ("wakelat record -o file --stacks both", "unknown argument `both`"),
         ("wakelat hist --record -", "expected a file"),
         ("wakelat hist --record file -o file", "two different files"),
         ("wakelat hist --label a=b", "--record"),
@@ -57,6 +58,22 @@ fn a_recording_needs_a_file_and_has_its_own_format() {
         let (error, code) = refused(line, |_| {});
         assert!(error.contains(why) && code == 2, "{line}: {error}");
     }
+}
+
+#[test]
+fn a_recording_has_the_stacks_that_are_requested() {
+    let stacks = |line: &str| match read(line, &testing::arbitrary().1) {
+        Ok(Command::Record(_, record)) => record.more.stacks().collect::<Vec<_>>(),
+        Ok(Command::Why(config, _)) => {
+            config.input.unwrap().measured.expect("a measurement").record.more.stacks().collect()
+        }
+        other => panic!("{line}: {other:?}"),
+    };
+    assert_eq!(stacks("wakelat record -o file"), []);
+    assert_eq!(stacks("wakelat record -o file --stacks"), [Role::Waker, Role::Wakee]);
+    assert_eq!(stacks("wakelat record -o file --from queued --stacks=wakee"), [Role::Wakee]);
+    assert_eq!(stacks("wakelat why --record file --stacks=waker"), [Role::Waker]);
+    assert_eq!(stacks("wakelat why --record file --folded other"), [Role::Waker, Role::Wakee]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use rustix::fs::Mode;
 use tokio::signal::unix::SignalKind;
 
 use self::check::RepeatedCheck;
-use super::{numbered_files::NumberedFiles, terminal_style::style};
+use super::{event_recorder::EventRecorder, numbered_files::NumberedFiles, terminal_style::style};
 use crate::{
     collect::{Collector, TimelineSettings},
     config::{Config, FlightRecorderConfig},
@@ -23,7 +23,7 @@ use crate::{
 };
 use wakelat_core::{
     aggregate::key::Names,
-    recording::{Header, LastSegments, Recorder},
+    recording::{Header, LastSegments},
     render::{self, Style, units},
     report::Report,
     timeline::event::{Event, EventKind},
@@ -34,7 +34,7 @@ use wakelat_core::{
 pub struct FlightRecorder {
     settings: FlightRecorderConfig,
     header: Header,
-    recorder: Recorder,
+    recorder: EventRecorder,
     last: LastSegments,
     files: NumberedFiles,
     check: Option<RepeatedCheck>,
@@ -74,7 +74,7 @@ impl FlightRecorder {
             last: LastSegments::new(settings.length_ns, settings.max_bytes),
             settings,
             header,
-            recorder: Recorder::default(),
+            recorder: EventRecorder::default(),
             trigger: None,
             ignored_until_ns: 0,
             ignored: 0,
@@ -194,7 +194,8 @@ impl View for FlightRecorder {
         self.last.is_full()
     }
 
-    fn loaded(&mut self, _: &mut Collector) {
+    fn loaded(&mut self, collector: &mut Collector) {
+        self.recorder.loaded(collector);
         // A recording contains the names of all users' tasks: only its owner may read it.
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
     }
@@ -204,7 +205,7 @@ impl View for FlightRecorder {
             let (length, pid) = (units::duration(self.settings.length_ns, true), std::process::id());
             status(format_args!("keeping the last {length}; `wakelat dump {pid}` writes them to a file"));
         }
-        self.recorder.begin(self.header.clone(), &mut self.last)
+        self.recorder.frames.begin(self.header.clone(), &mut self.last)
     }
 
     fn is_cumulative(&self) -> bool {
@@ -216,8 +217,7 @@ impl View for FlightRecorder {
     }
 
     fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
-        self.recorder.set_unix_offset(unix_offset_ns, &mut self.last)?;
-        self.recorder.event(event, names, &mut self.last)?;
+        self.recorder.event(event, unix_offset_ns, names, &mut self.last)?;
         if let (Some(threshold_ns), EventKind::Switch(switch)) = (self.settings.threshold_ns, &event.kind)
             && let Some(ended) = &switch.ended_wait
             && ended.wait.latency_ns >= threshold_ns
@@ -228,11 +228,7 @@ impl View for FlightRecorder {
     }
 
     fn report(&mut self, report: &Report, _: &mut dyn Write) -> io::Result<()> {
-        if self.has_ended {
-            self.recorder.end(report, &mut self.last)?;
-        } else {
-            self.recorder.reading(report, &mut self.last)?;
-        }
+        self.recorder.report(report, self.has_ended, &mut self.last)?;
         self.end_segment()?;
         if let Some(style) = self.stderr_style.as_ref().filter(|_| self.has_ended) {
             render::coverage::write(report, style, &mut io::stderr())?;

@@ -143,6 +143,7 @@ impl<'a> Replay<'a> {
                     }
                 }
             }
+            Frame::Stack { .. } | Frame::StackCounts(_) => self.view.recorded_stacks(&frame),
             Frame::Start(before) => self.start(before.report),
             Frame::Reading(report) => return self.end_interval(*report, position, out),
             Frame::End(report) => {

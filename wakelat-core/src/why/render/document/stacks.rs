@@ -3,10 +3,13 @@
 use serde::Serialize;
 
 use crate::{
-    timeline::stack_event::StackId,
+    timeline::{
+        stack_event::StackId,
+        stack_frames::{NoSymbols, StackCounts, StackFrames},
+    },
     why::{
         Summary,
-        stacks::{Frames, NoSymbols, StackCounts, SymbolizedStack, SymbolizedStacks},
+        stacks::{SymbolizedStack, SymbolizedStacks},
     },
 };
 
@@ -104,12 +107,12 @@ enum MissingFrames {
 }
 
 /// Why a stack has no names, or `None` if it has.
-fn missing(frames: &Frames) -> Option<MissingFrames> {
+fn missing(frames: &StackFrames) -> Option<MissingFrames> {
     match frames {
-        Frames::Named(_) => None,
-        Frames::Unsymbolized(_, NoSymbols::ProcessExited) => Some(MissingFrames::Ended),
-        Frames::Unsymbolized(_, NoSymbols::Restricted) => Some(MissingFrames::Hidden),
-        Frames::Missing(StackId::MapFull) => Some(MissingFrames::NoRoom),
-        Frames::Missing(_) => Some(MissingFrames::None),
+        StackFrames::Named(_) => None,
+        StackFrames::Unsymbolized(_, NoSymbols::ProcessExited) => Some(MissingFrames::Ended),
+        StackFrames::Unsymbolized(_, NoSymbols::Restricted) => Some(MissingFrames::Hidden),
+        StackFrames::Missing(StackId::MapFull) => Some(MissingFrames::NoRoom),
+        StackFrames::Missing(_) => Some(MissingFrames::None),
     }
 }
