@@ -225,7 +225,7 @@ impl Recorder {
     }
 }
 
-/// `functions` with names that have room in a frame, however long those of a program are.
+/// `functions`, with each name shortened to its share of a frame: names of C++ can be very long.
 fn shortened(mut functions: StackFrames) -> StackFrames {
     const MAX_NAME_BYTES: usize = MAX_FRAME_BYTES as usize / DEPTH - 32;
     if let StackFrames::Named(names) | StackFrames::Unsymbolized(names, _) = &mut functions {

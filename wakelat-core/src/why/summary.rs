@@ -189,7 +189,7 @@ impl SummaryBuilder {
             }
             EventKind::WorkItem(work_item) => self.work_items.push(work_item),
             EventKind::ForkExec(fork_exec) => self.fork_bursts.push(fork_exec),
-            // A recording may have those of both.
+            // A recording may have more stacks than are shown.
             EventKind::Stack(stack) if self.options.stacks.contains(&stack.role) => self.stacks.push(*stack),
             EventKind::Stack(_) => {}
             EventKind::Interrupt(_) | EventKind::Migration(_) | EventKind::Wakeup(_) => {}
