@@ -67,9 +67,17 @@ struct WrittenNames {
     /// Stacks: the process of a user stack, and the ID.
     stacks: HashSet<(Option<u32>, u32)>,
     unix_offset_ns: Option<i64>,
-    /// The last tasks, by some bits of their TID, with their cgroup: what the segment has the names of needs no other
-    /// lookup.
-    last: Vec<Option<(u32, Option<u64>)>>,
+    /// The last tasks, by some bits of their TID: what the segment has the names of needs no other lookup.
+    last: Vec<Option<LastTask>>,
+}
+
+/// A task whose names are in the segment.
+#[derive(Clone, Copy, Debug)]
+struct LastTask {
+    tid: u32,
+    cgroup_id: Option<u64>,
+    /// Its namespace is, too.
+    has_waited: bool,
 }
 
 /// Places for the last tasks: a power of two.
@@ -81,7 +89,30 @@ impl WrittenNames {
     fn is_last(&mut self, tid: u32, cgroup_id: Option<u64>) -> bool {
         self.last.resize(LAST_TASKS, None);
         let place = &mut self.last[tid as usize % LAST_TASKS];
-        place.replace((tid, cgroup_id)) == Some((tid, cgroup_id))
+        let last = place.filter(|last| last.tid == tid);
+        if last.is_none_or(|last| last.cgroup_id != cgroup_id) {
+            *place = Some(LastTask { tid, cgroup_id, has_waited: last.is_some_and(|last| last.has_waited) });
+            return false;
+        }
+        true
+    }
+
+    /// The last task with this TID, unless another one has its place.
+    fn last(&mut self, tid: u32) -> Option<&mut LastTask> {
+        self.last.get_mut(tid as usize % LAST_TASKS)?.as_mut().filter(|last| last.tid == tid)
+    }
+
+    /// Whether no wait of this thread is in the segment; from now on, one is.
+    fn is_first_wait(&mut self, tid: u32) -> bool {
+        if self.last(tid).is_some_and(|last| std::mem::replace(&mut last.has_waited, true)) {
+            return false;
+        }
+        self.waiters.insert(tid)
+    }
+
+    /// Whether the name of this thread is not in the segment; from now on, it is.
+    fn is_new_task(&mut self, tid: u32) -> bool {
+        self.last(tid).is_none() && self.tasks.insert(tid)
     }
 
     /// Nothing is known about the task of this TID any more.
@@ -135,8 +166,7 @@ impl Recorder {
                 }
                 // The exit of the previous owner of the id may not have been seen.
                 let is_new = |waited: DetailedWait| waited.wait.class == Class::New;
-                if switch.ended_wait.is_some_and(|waited| self.names.waiters.insert(switch.next.tid) || is_new(waited))
-                {
+                if switch.ended_wait.is_some_and(|waited| self.names.is_first_wait(switch.next.tid) || is_new(waited)) {
                     let tid = switch.next.tid;
                     if switch.ended_wait.is_some_and(is_new) {
                         self.namespaces.remove(&tid);
@@ -145,7 +175,7 @@ impl Recorder {
                     out.frame(&Frame::Namespace { tid, namespace })?;
                 }
                 if let Some(tid) = switch.ended_wait.and_then(|waited| waited.wait.waker_tid)
-                    && self.names.tasks.insert(tid)
+                    && self.names.is_new_task(tid)
                     && let Some(comm) = names.comm(tid)
                 {
                     out.frame(&Frame::Task { tid, comm })?;
