@@ -1,9 +1,9 @@
 //! Losses are counted: with too little room, with a stalled reader, after a switch that no program
 //! sees, and on an overloaded machine.
 
-use std::{io::pipe, os::fd::AsFd as _, thread};
+use std::{io::pipe, os::fd::AsFd as _, sync::mpsc, thread};
 
-use nix::sys::signal::Signal;
+use nix::{sys::signal::Signal, unistd::gettid};
 use wakelat_tests::{
     attached, attached_every_mode,
     byte::{put_byte, take_byte},
@@ -206,18 +206,22 @@ fn a_wait_whose_end_no_program_sees_is_a_missed_switch(attach: AttachCase) -> Te
     let (turns, turn) = pipe().expect("no file descriptors left");
     let wakelat = Wakelat::hist(attach, &["--comm", "wl-unseen"]);
     let (gate, supervisor) = (ProgramGate::of(wakelat.pid()), Supervisor::now());
-    thread::scope(|scope| {
+    let (started, starts) = mpsc::channel();
+    let (report, untraced) = thread::scope(|scope| {
         scope.spawn(|| {
             place.take();
             task::name("wl-unseen");
+            started.send(gettid().as_raw().unsigned_abs()).expect("the test waits for it");
             for _ in 0..ROUNDS {
                 put_byte(turn.as_fd());
                 // The task leaves the CPU while its previous wait is still pending, and is woken.
                 take_byte(wakeups.as_fd());
                 gate.open();
             }
+            // And leaves it once more.
+            take_byte(wakeups.as_fd());
         });
-        scope.spawn(|| {
+        let waking = scope.spawn(|| {
             place.take();
             task::name("wl-waker");
             for _ in 0..ROUNDS {
@@ -226,9 +230,15 @@ fn a_wait_whose_end_no_program_sees_is_a_missed_switch(attach: AttachCase) -> Te
                 gate.close();
             }
         });
+        let tid = starts.recv().expect("the task has started");
+        waking.join().expect("each round has a wakeup");
+        until("the task is blocked at the end", || procfs::is_blocked(tid));
+        let untraced = (Supervisor::now() - supervisor).untraced(2);
+        let report = wakelat.report();
+        put_byte(waker.as_fd());
+        (report, untraced)
     });
-    let untraced = (Supervisor::now() - supervisor).untraced(2);
-    let terms = wakelat.report().coverage.wakeups;
+    let terms = report.coverage.wakeups;
     println!("\n  {terms:?}, {untraced} untraced");
     assert!(terms.missed_switch.abs_diff(ROUNDS) <= untraced, "{terms:?}, {untraced} untraced");
     assert!(terms.measured <= untraced, "{terms:?}, {untraced} untraced");
