@@ -20,6 +20,8 @@ pub struct RecordedStacks {
     user: HashMap<(u32, u32), StackFrames>,
     /// The memory of all functions: bytes.
     bytes: usize,
+    /// Functions had no room.
+    is_full: bool,
     counts: StackCounts,
 }
 
@@ -30,6 +32,7 @@ impl RecordedStacks {
             Frame::Stack { process, id, functions } => {
                 let bytes = functions.bytes();
                 if self.bytes + bytes > MAX_BYTES {
+                    self.is_full = true;
                     return;
                 }
                 self.bytes += bytes;
@@ -49,16 +52,21 @@ impl RecordedStacks {
     pub fn counts(&mut self) -> StackCounts {
         std::mem::take(&mut self.counts)
     }
+
+    /// What is known of a stack without functions.
+    fn unknown(&self) -> StackFrames {
+        StackFrames::Missing(if self.is_full { StackId::MapFull } else { StackId::Missing })
+    }
 }
 
 impl Symbolize for RecordedStacks {
     fn kernel(&self, trace: StackId) -> StackFrames {
         let StackId::Id(id) = trace else { return StackFrames::Missing(trace) };
-        self.kernel.get(&id).cloned().unwrap_or(StackFrames::Missing(StackId::Missing))
+        self.kernel.get(&id).cloned().unwrap_or_else(|| self.unknown())
     }
 
     fn user(&self, pid: u32, trace: StackId) -> StackFrames {
         let StackId::Id(id) = trace else { return StackFrames::Missing(trace) };
-        self.user.get(&(pid, id)).cloned().unwrap_or(StackFrames::Missing(StackId::Missing))
+        self.user.get(&(pid, id)).cloned().unwrap_or_else(|| self.unknown())
     }
 }

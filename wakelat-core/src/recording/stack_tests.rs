@@ -162,7 +162,7 @@ impl Symbolize for Other {
 }
 
 #[test]
-fn functions_beyond_the_memory_for_them_are_not_known() {
+fn functions_beyond_the_memory_for_them_are_reported_as_without_room() {
     let mut stacks = RecordedStacks::default();
     let functions = StackFrames::Named(vec!["x".repeat(1 << 20); 60]);
     let learn = |stacks: &mut RecordedStacks, id| {
@@ -173,4 +173,5 @@ fn functions_beyond_the_memory_for_them_are_not_known() {
     (1..20).for_each(|id| learn(&mut stacks, id));
     let known = (0..20).filter(|id| stacks.kernel(StackId::Id(*id)) == functions).count();
     assert_eq!(known, 4);
+    assert_eq!(stacks.kernel(StackId::Id(19)), StackFrames::Missing(StackId::MapFull));
 }
