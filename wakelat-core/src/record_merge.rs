@@ -48,12 +48,9 @@ pub trait RecordRings {
     /// How many ring buffers there are.
     fn rings(&self) -> usize;
 
-    /// Calls `look` with the oldest record of `ring`, which stays there. `None` if the ring buffer is empty, or if its
-    /// oldest record has not been submitted yet.
-    fn peek<T>(&mut self, ring: usize, look: impl FnOnce(&[u8]) -> T) -> Option<T>;
-
-    /// Removes the oldest record of `ring` and calls `take` with it. `None` in the same cases as [`Self::peek`].
-    fn take<T>(&mut self, ring: usize, take: impl FnOnce(&[u8]) -> T) -> Option<T>;
+    /// Calls `take` with the oldest record of `ring`, and removes it if that returns something. `None` also if the ring
+    /// buffer is empty, or if its oldest record has not been submitted yet.
+    fn take_if<T>(&mut self, ring: usize, take: impl FnOnce(&[u8]) -> Option<T>) -> Option<T>;
 }
 
 /// Merges records, with what it needs to know of the earlier ones.
@@ -92,22 +89,29 @@ impl RecordMerger {
         }
         let mut taken = 0;
         while taken < limit
-            && let Some(Reverse(first)) = self.heads.pop()
+            && let Some(Reverse((_, ring))) = self.heads.pop()
         {
-            let (mut at_ns, ring) = first;
             // As long as no other ring buffer has an earlier record, there is nothing to compare.
             let other = self.heads.peek().map(|Reverse(other)| *other);
-            while let Some(result) = rings.take(ring, &mut take) {
+            let is_next = |at_ns: u64| at_ns <= until_ns && other.is_none_or(|other| (at_ns, ring) < other);
+            while taken < limit {
+                let (latest_ns, mut left_at_ns) = (self.latest_ns[ring], None);
+                // One look at each record, which takes it or leaves it.
+                let record = rings.take_if(ring, |record| {
+                    let at_ns = effective_ns(record, latest_ns);
+                    left_at_ns = Some(at_ns);
+                    is_next(at_ns).then(|| (at_ns, take(record)))
+                });
+                let Some((at_ns, result)) = record else {
+                    let left_at_ns = left_at_ns.filter(|at_ns| *at_ns <= until_ns);
+                    self.heads.extend(left_at_ns.map(|at_ns| Reverse((at_ns, ring))));
+                    break;
+                };
+                self.latest_ns[ring] = at_ns;
                 taken += 1;
                 self.late += u64::from(at_ns < self.taken_until_ns);
                 self.taken_until_ns = self.taken_until_ns.max(at_ns);
                 result?;
-                let Some(next) = self.head(rings, ring, until_ns) else { break };
-                if taken == limit || other.is_some_and(|other| other < next) {
-                    self.heads.push(Reverse(next));
-                    break;
-                }
-                at_ns = next.0;
             }
         }
         Ok(taken)
@@ -119,16 +123,19 @@ impl RecordMerger {
     }
 
     /// The time of the oldest record of `ring` and its number, if it was stamped until `until_ns`.
-    fn head(&mut self, rings: &mut impl RecordRings, ring: usize, until_ns: u64) -> Option<(u64, usize)> {
-        let stamp_ns = rings.peek(ring, stamp_ns)?;
-        let latest_ns = &mut self.latest_ns[ring];
-        let at_ns = stamp_ns.unwrap_or(0).max(*latest_ns);
-        if at_ns > until_ns {
-            return None;
-        }
-        *latest_ns = at_ns;
-        Some((at_ns, ring))
+    fn head(&self, rings: &mut impl RecordRings, ring: usize, until_ns: u64) -> Option<(u64, usize)> {
+        let mut at_ns = None;
+        rings.take_if(ring, |record| {
+            at_ns = Some(effective_ns(record, self.latest_ns[ring]));
+            None::<()>
+        });
+        at_ns.filter(|at_ns| *at_ns <= until_ns).map(|at_ns| (at_ns, ring))
     }
+}
+
+/// The time at which a record counts as stamped: not before `latest_ns`, that of its predecessor.
+fn effective_ns(record: &[u8], latest_ns: u64) -> u64 {
+    stamp_ns(record).unwrap_or(0).max(latest_ns)
 }
 
 /// When a record of waits or of the timeline was stamped: ns of CLOCK_MONOTONIC. `None` if its kind is unknown or it is

@@ -17,16 +17,29 @@ impl Comm {
     /// keys.
     pub fn new(bytes: &[u8]) -> Self {
         let mut comm = [0; 16];
-        let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()).min(15);
-        comm[..length].copy_from_slice(&bytes[..length]);
-        Self(comm)
+        match bytes.first_chunk() {
+            // The usual case, in which a copy of a fixed length needs no call.
+            Some(all) => comm = *all,
+            None => comm[..bytes.len()].copy_from_slice(bytes),
+        }
+        let kept = (1 << (8 * length(comm))) - 1;
+        Self((u128::from_le_bytes(comm) & kept).to_le_bytes())
     }
 
     /// The bytes of the name, which need not be UTF-8: a task may set any name.
     pub fn as_bytes(&self) -> &[u8] {
-        let length = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
-        &self.0[..length]
+        &self.0[..length(self.0)]
     }
+}
+
+/// The number of bytes before the first NUL, at most 15. Without a loop: there are some names in each switch.
+fn length(comm: [u8; 16]) -> usize {
+    const LOWEST_BITS: u128 = u128::from_le_bytes([0x01; 16]);
+    const HIGHEST_BITS: u128 = u128::from_le_bytes([0x80; 16]);
+    let bytes = u128::from_le_bytes(comm);
+    // Subtracting 1 from each byte sets the highest bit of the first zero; it borrows only from bytes after that one.
+    let zeros = bytes.wrapping_sub(LOWEST_BITS) & !bytes & HIGHEST_BITS;
+    (zeros.trailing_zeros() as usize / 8).min(15)
 }
 
 /// As one number: names are in the keys of tables that each wait looks up, and hashing an array of bytes takes several times
@@ -156,7 +169,19 @@ pub const POLICIES: [(u32, &str); 7] =
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn a_name_ends_before_its_first_nul(bytes in prop::collection::vec(prop_oneof![Just(0), Just(1), Just(0x80), any::<u8>()], 0..20)) {
+            let expected: Vec<u8> = bytes.iter().copied().take(15).take_while(|byte| *byte != 0).collect();
+            let name = Comm::new(&bytes);
+            prop_assert_eq!(name.as_bytes(), &expected);
+            prop_assert_eq!(name, Comm::new(&expected));
+        }
+    }
 
     #[test]
     fn a_name_is_stored_as_its_bytes_and_no_other_bytes_are_a_name() {

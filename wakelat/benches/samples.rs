@@ -142,13 +142,9 @@ impl RecordRings for TurnRings<'_> {
         self.rings
     }
 
-    fn peek<T>(&mut self, ring: usize, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
-        self.oldest(ring).map(look)
-    }
-
-    fn take<T>(&mut self, ring: usize, take: impl FnOnce(&[u8]) -> T) -> Option<T> {
-        let taken = self.oldest(ring).map(take);
-        self.taken[ring] += 1;
+    fn take_if<T>(&mut self, ring: usize, take: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+        let taken = self.oldest(ring).and_then(take);
+        self.taken[ring] += usize::from(taken.is_some());
         taken
     }
 }

@@ -41,13 +41,13 @@ impl RecordRings for Simulation {
         self.rings.len()
     }
 
-    fn peek<T>(&mut self, ring: usize, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
-        self.oldest(ring).map(|flight| look(record_bytes::bytes(&sample(flight))))
-    }
-
-    fn take<T>(&mut self, ring: usize, take: impl FnOnce(&[u8]) -> T) -> Option<T> {
-        let flight = self.rings[ring].pop_front()?;
-        Some(take(record_bytes::bytes(&sample(flight))))
+    fn take_if<T>(&mut self, ring: usize, take: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+        let flight = self.oldest(ring)?;
+        let taken = take(record_bytes::bytes(&sample(flight)));
+        if taken.is_some() {
+            self.rings[ring].pop_front();
+        }
+        taken
     }
 }
 

@@ -1,18 +1,61 @@
 //! Numbers with seven bits a byte, the lowest first: the highest bit of a byte is set if another one follows.
 
-/// Appends `number`.
-pub(super) fn append_number(mut number: u64, out: &mut Vec<u8>) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
+/// The bytes of one event, in memory that is used for one after the other. They are at most [`MAX_EVENT_BYTES`], so that no byte needs a check for room.
+#[derive(Clone, Debug)]
+pub(super) struct EventBytes {
+    bytes: [u8; MAX_EVENT_BYTES],
+    length: u8,
 }
 
-/// Appends the difference from `before` to `after`, whose sign is the lowest bit.
-pub(super) fn append_difference(after: u64, before: u64, out: &mut Vec<u8>) {
-    let difference = after.wrapping_sub(before) as i64;
-    append_number((difference << 1 ^ difference >> 63) as u64, out);
+/// More than a switch takes with all that it can have: every number in the most bytes, two new tasks, and a wait.
+const MAX_EVENT_BYTES: usize = 256;
+
+impl Default for EventBytes {
+    fn default() -> Self {
+        Self { bytes: [0; MAX_EVENT_BYTES], length: 0 }
+    }
+}
+
+impl EventBytes {
+    /// Forgets all bytes.
+    pub fn clear(&mut self) {
+        self.length = 0;
+    }
+
+    /// Appends `byte`.
+    #[inline]
+    pub fn byte(&mut self, byte: u8) {
+        self.bytes[usize::from(self.length)] = byte;
+        self.length += 1;
+    }
+
+    /// Appends these bytes.
+    #[inline]
+    pub fn extend(&mut self, bytes: impl IntoIterator<Item = u8>) {
+        bytes.into_iter().for_each(|byte| self.byte(byte));
+    }
+
+    /// Appends `number`.
+    #[inline]
+    pub fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.byte(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.byte(number as u8);
+    }
+
+    /// Appends the difference from `before` to `after`, whose sign is the lowest bit.
+    #[inline]
+    pub fn difference(&mut self, after: u64, before: u64) {
+        let difference = after.wrapping_sub(before) as i64;
+        self.number((difference << 1 ^ difference >> 63) as u64);
+    }
+
+    /// All bytes so far.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
 }
 
 /// A cursor over bytes: each method takes the first ones. It returns `None` if they do not have what it reads.
@@ -34,7 +77,7 @@ impl ByteCursor<'_> {
         Some(first)
     }
 
-    /// A number of [`append_number`].
+    /// A number of [`EventBytes::number`].
     pub fn number(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..u64::BITS).step_by(7) {
@@ -48,12 +91,12 @@ impl ByteCursor<'_> {
         None
     }
 
-    /// A number of [`append_number`] that has at most 32 bits.
+    /// A number of [`EventBytes::number`] that has at most 32 bits.
     pub fn short_number(&mut self) -> Option<u32> {
         u32::try_from(self.number()?).ok()
     }
 
-    /// What differs from `before` by a difference of [`append_difference`].
+    /// What differs from `before` by a difference of [`EventBytes::difference`].
     pub fn difference_to(&mut self, before: u64) -> Option<u64> {
         let bits = self.number()?;
         Some(before.wrapping_add(bits >> 1 ^ (bits & 1).wrapping_neg()))
@@ -69,11 +112,11 @@ mod tests {
     proptest! {
         #[test]
         fn each_number_and_difference_is_read_as_it_was_written(bits: u64, by in 0u32..64, before: u64) {
-            let (number, mut bytes) = (bits >> by, Vec::new());
-            append_number(number, &mut bytes);
-            append_difference(number, before, &mut bytes);
-            bytes.push(7);
-            let mut cursor = ByteCursor(&bytes);
+            let (number, mut bytes) = (bits >> by, EventBytes::default());
+            bytes.number(number);
+            bytes.difference(number, before);
+            bytes.byte(7);
+            let mut cursor = ByteCursor(bytes.as_slice());
             prop_assert_eq!(cursor.number(), Some(number));
             prop_assert_eq!(cursor.difference_to(before), Some(number));
             prop_assert_eq!((cursor.byte(), cursor.byte()), (Some(7), None));

@@ -4,7 +4,9 @@ use std::io;
 
 use postcard::ser_flavors::Flavor;
 
-use super::{FORMAT, Frame, FrameSink, MAGIC, MAX_FRAME_BYTES, block, compact_events::EventContext};
+use super::{
+    FORMAT, Frame, FrameSink, MAGIC, MAX_FRAME_BYTES, block, byte_cursor::EventBytes, compact_events::EventContext,
+};
 
 /// The bytes of a recording, block by block. A frame is in [`Self::bytes`] when its block is full, and at the latest when
 /// its segment ends.
@@ -17,6 +19,8 @@ pub struct Encoder {
     pub(super) frames: Vec<u8>,
     /// What a reader of the current block knows from its events so far.
     events: EventContext,
+    /// The last of them.
+    event: EventBytes,
     /// In the warm-up, which no reading ends, each block is a segment: however long it is, the reader keeps none of it.
     warming_up: bool,
 }
@@ -28,6 +32,7 @@ impl Default for Encoder {
             blocks: 0,
             frames: Vec::new(),
             events: EventContext::default(),
+            event: EventBytes::default(),
             warming_up: false,
         }
     }
@@ -56,8 +61,9 @@ impl Encoder {
     #[inline]
     fn append(&mut self, frame: &Frame<'_>) -> io::Result<()> {
         if let Frame::Event(event) = frame
-            && self.events.append(event, &mut self.frames)
+            && self.events.encode(event, &mut self.event)
         {
+            self.frames.extend_from_slice(self.event.as_slice());
             return Ok(());
         }
         let begin = self.frames.len();

@@ -184,7 +184,7 @@ impl RingBuffers {
     pub(super) fn drain_unmerged(&mut self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         for ring in 0..self.rings.rings() {
             for _ in 0..self.max_records() {
-                let Some(taken) = self.rings.take(ring, &mut take) else { break };
+                let Some(taken) = self.rings.take_if(ring, |record| Some(take(record))) else { break };
                 taken?;
             }
         }
@@ -209,15 +209,14 @@ impl RecordRings for Rings {
         self.0.len()
     }
 
-    fn peek<T>(&mut self, ring: usize, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
-        // Dropping the record would remove it.
+    fn take_if<T>(&mut self, ring: usize, take: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+        // Dropping the record removes it.
         let record = ManuallyDrop::new(self.0.get_mut(ring)?.next()?);
-        Some(look(&record))
-    }
-
-    fn take<T>(&mut self, ring: usize, take: impl FnOnce(&[u8]) -> T) -> Option<T> {
-        let record = self.0.get_mut(ring)?.next()?;
-        Some(take(&record))
+        let taken = take(&record);
+        if taken.is_some() {
+            drop(ManuallyDrop::into_inner(record));
+        }
+        taken
     }
 }
 

@@ -20,8 +20,12 @@ impl Run<'_> {
     pub(super) fn drain_to(&mut self, extent: DrainExtent, collector: &mut Collector) -> Result<usize> {
         let drained = collector.drain(extent, |record| match &mut self.decoder {
             Some(decoder) => {
-                let event = decoder.decode(record)?;
-                self.take_event(event)
+                let mut event = decoder.decode(record)?;
+                self.take_event(&mut event)?;
+                if let Some(decoder) = &mut self.decoder {
+                    decoder.reuse(event);
+                }
+                Ok(())
             }
             None => self.take_wait(&decode(record)?).map(|_| ()),
         });
@@ -63,7 +67,7 @@ impl Run<'_> {
         Ok(true)
     }
 
-    fn take_event(&mut self, mut event: Event) -> Result<()> {
+    fn take_event(&mut self, event: &mut Event) -> Result<()> {
         if let EventKind::Switch(switch) = &mut event.kind {
             for task in [&switch.prev, &switch.next] {
                 self.names.learn(task.tid, task.comm);
@@ -74,7 +78,7 @@ impl Run<'_> {
                 switch.ended_wait = None;
             }
         }
-        if let Some(breakdown) = self.timeline.as_mut().and_then(|timeline| timeline.push(&event)) {
+        if let Some(breakdown) = self.timeline.as_mut().and_then(|timeline| timeline.push(event)) {
             self.windows.record_breakdown(breakdown);
         }
         if self.output.is_full() || self.view.is_full() {
@@ -82,6 +86,6 @@ impl Run<'_> {
             self.windows.count_unwritten();
             return Ok(());
         }
-        Ok(self.view.event(&event, self.windows.unix_offset_ns(), &self.names, &mut self.output)?)
+        Ok(self.view.event(event, self.windows.unix_offset_ns(), &self.names, &mut self.output)?)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! An event begins with a byte from [`INTERRUPT`] on, which no frame in postcard's encoding begins with. Both begin with
 //! flags, then CPU and number unless [`SAME_CPU`] and [`NEXT_SEQ`] omit them, and the time since the event before
-//! ([`append_difference`](super::byte_cursor::append_difference)). Then a switch has:
+//! ([`EventBytes::difference`](super::byte_cursor::EventBytes::difference)). Then a switch has:
 //!
 //! - its outgoing task, unless it is the one that the CPU last switched to, and its incoming task: a place in a table of
 //!   tasks, and all of the task if it is not in that place already;

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     recording::{
-        Encoder, Frame, FrameSink, Header, MAX_FRAME_BYTES, Recording, byte_cursor::ByteCursor,
+        Encoder, Frame, FrameSink, Header, MAX_FRAME_BYTES, Recording,
+        byte_cursor::{ByteCursor, EventBytes},
         frame_reader::FrameReader,
     },
     timeline::{
@@ -186,23 +187,30 @@ fn the_events_of_several_blocks_are_read() {
     assert_eq!(read_back(&events), events);
 }
 
+/// The bytes of these events, none of which is in postcard's encoding.
+fn encoded(context: &mut EventContext, events: &[Event]) -> Vec<u8> {
+    let mut bytes = EventBytes::default();
+    let mut of = |event| {
+        assert!(context.encode(event, &mut bytes), "{event:?}");
+        bytes.as_slice().to_vec()
+    };
+    events.iter().flat_map(&mut of).collect()
+}
+
 #[test]
 fn a_switch_to_a_known_task_takes_some_ten_bytes() {
-    let (mut context, mut bytes) = (EventContext::default(), Vec::new());
     let events = switches(1_000);
-    for event in &events {
-        assert!(context.append(event, &mut bytes), "{event:?}");
-    }
+    let bytes = encoded(&mut EventContext::default(), &events);
     assert!((8..16).contains(&(bytes.len() / events.len())), "{} bytes of {}", bytes.len(), events.len());
 }
 
 #[test]
 fn what_a_reader_cannot_know_is_damage() {
-    let (mut context, mut bytes) = (EventContext::default(), Vec::new());
+    let mut context = EventContext::default();
     let events = switches(3);
-    context.append(&events[0], &mut bytes);
+    let mut bytes = encoded(&mut context, &events[..1]);
     let first = bytes.len();
-    events[1..].iter().for_each(|event| assert!(context.append(event, &mut bytes)));
+    bytes.extend(encoded(&mut context, &events[1..]));
     let read = |bytes: &[u8]| EventContext::default().event(&mut ByteCursor(bytes));
     assert_eq!(read(&bytes).as_ref(), Some(&events[0]));
     // The second refers to the first.

@@ -1,6 +1,6 @@
 //! Writes events.
 
-use super::super::byte_cursor::{append_difference, append_number};
+use super::super::byte_cursor::EventBytes;
 use super::{
     DELIVERED, EventContext, INTERRUPT, NEXT_IS_NEW, NEXT_SEQ, NEXT_WANTED, PREV_IS_CURRENT, PREV_IS_NEW, PREV_WANTED,
     SAME_CPU, STATES, SWITCH, WAITED, WAKER_IS_PREV, WITH_RARE, course, rare, usual_waker_cpu,
@@ -11,8 +11,9 @@ use crate::{
 };
 
 impl EventContext {
-    /// Appends `event` to `out`. Returns false, and appends nothing, if it is to be in postcard's encoding.
-    pub fn append(&mut self, event: &Event, out: &mut Vec<u8>) -> bool {
+    /// Puts `event` into `out`. Returns false, and nothing is in there, if it is to be in postcard's encoding.
+    pub fn encode(&mut self, event: &Event, out: &mut EventBytes) -> bool {
+        out.clear();
         match &event.kind {
             EventKind::Switch(switch)
                 if switch.ended_wait.as_ref().is_none_or(|waited| is_of(waited, switch, event.cpu)) =>
@@ -38,19 +39,19 @@ impl EventContext {
         flags([(is_same_cpu, SAME_CPU), (is_next, NEXT_SEQ)])
     }
 
-    fn append_numbers(&mut self, event: &Event, flags: u8, at_ns: u64, out: &mut Vec<u8>) {
+    fn append_numbers(&mut self, event: &Event, flags: u8, at_ns: u64, out: &mut EventBytes) {
         if flags & SAME_CPU == 0 {
-            append_number(event.cpu.into(), out);
+            out.number(event.cpu.into());
         }
         if flags & NEXT_SEQ == 0 {
-            append_number(event.seq.into(), out);
+            out.number(event.seq.into());
         }
-        append_difference(at_ns, self.last_at_ns, out);
+        out.difference(at_ns, self.last_at_ns);
         (self.last_cpu, self.last_at_ns) = (event.cpu, at_ns);
         self.pass(event);
     }
 
-    fn append_interrupt(&mut self, event: &Event, interrupt: &InterruptEvent, out: &mut Vec<u8>) {
+    fn append_interrupt(&mut self, event: &Event, interrupt: &InterruptEvent, out: &mut EventBytes) {
         let InterruptEvent { source, from_ns, to_ns } = *interrupt;
         let (kind, number, name) = match source {
             InterruptSource::Irq { number, name } => (0, number, Some(name)),
@@ -58,14 +59,14 @@ impl EventContext {
             InterruptSource::Softirq(number) => (2, number, None),
         };
         let flags = self.number_flags(event);
-        out.push(INTERRUPT | flags | kind);
+        out.byte(INTERRUPT | flags | kind);
         self.append_numbers(event, flags, to_ns, out);
-        append_number(to_ns.wrapping_sub(from_ns), out);
-        append_number(number.into(), out);
+        out.number(to_ns.wrapping_sub(from_ns));
+        out.number(number.into());
         name.into_iter().for_each(|name| append_name(name, 0, out));
     }
 
-    fn append_switch(&mut self, event: &Event, switch: &SwitchEvent, out: &mut Vec<u8>) {
+    fn append_switch(&mut self, event: &Event, switch: &SwitchEvent, out: &mut EventBytes) {
         let SwitchEvent { at_ns, prev, unseen, prev_state, next, ended_wait, idle_state, rt_throttled } = switch;
         let known = *self.known(event.cpu);
         let current = known.current.filter(|_| known.cpu == event.cpu);
@@ -105,10 +106,10 @@ impl EventContext {
         append_task(next_place, next, next_is_new, out);
         self.known(event.cpu).current = Some(next_place);
         if rare != 0 {
-            out.push(rare);
+            out.byte(rare);
             let Unseen { switches, switched_in_ns } = unseen.unwrap_or(Unseen { switches: None, switched_in_ns: None });
-            switches.into_iter().for_each(|count| append_number(count.into(), out));
-            switched_in_ns.into_iter().for_each(|since_ns| append_difference(*at_ns, since_ns, out));
+            switches.into_iter().for_each(|count| out.number(count.into()));
+            switched_in_ns.into_iter().for_each(|since_ns| out.difference(*at_ns, since_ns));
             out.extend(*idle_state);
         }
         if let Some(waited) = ended_wait {
@@ -117,7 +118,7 @@ impl EventContext {
     }
 
     /// `waker_tid`: if it is not that of the outgoing task.
-    fn append_wait(&mut self, waited: &DetailedWait, waker_tid: Option<u32>, out: &mut Vec<u8>) {
+    fn append_wait(&mut self, waited: &DetailedWait, waker_tid: Option<u32>, out: &mut EventBytes) {
         let DetailedWait { wait, cpu, waker_cpu, remote, migrations, throttled_ns, throttled_at_start, stolen_ns } =
             waited;
         let options = [
@@ -134,44 +135,44 @@ impl EventContext {
                 (*migrations > 0 || *stolen_ns > 0 || wait.sampling_shift > 0, course::MORE),
             ]);
         self.throttled_ns = *throttled_ns;
-        out.push(course);
+        out.byte(course);
         for (cpu, _, flag) in options {
             if course & flag != 0 {
-                append_number(cpu.map_or(0, |cpu| u64::from(cpu) + 1), out);
+                out.number(cpu.map_or(0, |cpu| u64::from(cpu) + 1));
             }
         }
         if course & course::OTHER_THROTTLED != 0 {
-            append_number(throttled_ns.map_or(0, |ns| ns + 1), out);
+            out.number(throttled_ns.map_or(0, |ns| ns + 1));
         }
         if course & course::MORE != 0 {
             out.extend([*migrations, wait.sampling_shift]);
-            append_number(*stolen_ns, out);
+            out.number(*stolen_ns);
         }
-        append_number(wait.latency_ns, out);
-        wait.delivery_ns.into_iter().for_each(|ns| append_number(ns, out));
-        waker_tid.into_iter().for_each(|tid| append_number(tid.into(), out));
+        out.number(wait.latency_ns);
+        wait.delivery_ns.into_iter().for_each(|ns| out.number(ns));
+        waker_tid.into_iter().for_each(|tid| out.number(tid.into()));
     }
 }
 
 /// Appends a place, and all of the task if it `is_new` there.
-fn append_task(place: u8, task: &TaskInfo, is_new: bool, out: &mut Vec<u8>) {
-    out.push(place);
+fn append_task(place: u8, task: &TaskInfo, is_new: bool, out: &mut EventBytes) {
+    out.byte(place);
     if !is_new {
         return;
     }
     let TaskInfo { tid, pid, comm, prio, policy, cgroup_id, wanted: _ } = *task;
-    [tid, pid].into_iter().for_each(|id| append_number(id.into(), out));
+    [tid, pid].into_iter().for_each(|id| out.number(id.into()));
     append_name(comm, u8::from(cgroup_id.is_some()), out);
-    append_difference(i64::from(prio) as u64, 0, out);
-    append_number(policy.into(), out);
-    cgroup_id.into_iter().for_each(|id| append_number(id, out));
+    out.difference(i64::from(prio) as u64, 0);
+    out.number(policy.into());
+    cgroup_id.into_iter().for_each(|id| out.number(id));
 }
 
 /// Appends the length of a name, with a flag above it, and the name.
-fn append_name(name: Comm, flag: u8, out: &mut Vec<u8>) {
+fn append_name(name: Comm, flag: u8, out: &mut EventBytes) {
     let name = name.as_bytes();
-    out.push(name.len() as u8 | flag << 4);
-    out.extend(name);
+    out.byte(name.len() as u8 | flag << 4);
+    out.extend(name.iter().copied());
 }
 
 /// Where a task is in the table.

@@ -33,6 +33,8 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
     cpus: Cpus,
+    /// The memory of an earlier switch.
+    spare: Option<Box<SwitchEvent>>,
 }
 
 /// The state of each CPU. Records of a running kernel have numbers of CPUs below [`MANY_CPUS`]; any bytes may have others.
@@ -104,6 +106,14 @@ impl Decoder {
         Ok(Event { cpu, seq: known.decoded.wrapping_add(known.lost), kind })
     }
 
+    /// Takes an event that is not needed any more: a later one uses its memory.
+    #[inline]
+    pub fn reuse(&mut self, event: Event) {
+        if let EventKind::Switch(switch) = event.kind {
+            self.spare = Some(switch);
+        }
+    }
+
     /// Decodes a switch; `full` is the record that it is part of, if it describes the outgoing task.
     fn switch(&mut self, switch: &SwitchRecord, full: Option<&SwitchRecordFull>) -> Result<Decoded, DecodeError> {
         let is = |flag| switch.flags & flag != 0;
@@ -145,7 +155,14 @@ impl Decoder {
             idle_state: (switch.idle_state != IDLE_STATE_UNKNOWN).then_some(switch.idle_state),
             rt_throttled: is(flag::RT_THROTTLED),
         };
-        Ok((switch.cpu, switch.lost, EventKind::Switch(Box::new(event))))
+        let event = match self.spare.take() {
+            Some(mut spare) => {
+                *spare = event;
+                spare
+            }
+            None => Box::new(event),
+        };
+        Ok((switch.cpu, switch.lost, EventKind::Switch(event)))
     }
 }
 
