@@ -20,9 +20,10 @@ pub struct EventRecorder {
 }
 
 impl EventRecorder {
-    /// Takes the stacks of a measurement whose programs are loaded.
+    /// Takes the stacks of a measurement whose programs are loaded. What is recorded names their functions at once.
     pub fn loaded(&mut self, collector: &mut Collector) {
         self.stacks = collector.take_stacks().map(StackSymbolizer::new);
+        self.stacks.iter().for_each(StackSymbolizer::read_kernel_symbols);
     }
 
     /// Writes an event, with what may be unknown later.

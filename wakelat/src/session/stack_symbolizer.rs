@@ -55,6 +55,15 @@ impl StackSymbolizer {
         }
     }
 
+    /// Reads the kernel's symbols now, not with the first stack: it takes a tenth of a second, in which events may be lost.
+    pub fn read_kernel_symbols(&self) {
+        self.kernel_symbols();
+    }
+
+    fn kernel_symbols(&self) -> &KernelSymbols {
+        self.kernel_symbols.get_or_init(|| self.symbol_files.read())
+    }
+
     /// Records the code locations of both tasks of a wait that is one of the longest.
     pub fn record_locations(&mut self, stacks: &WaitStacks) {
         for stack in [stacks.waker, stacks.wakee].into_iter().flatten() {
@@ -91,7 +100,7 @@ impl StackSymbolizer {
 
     fn look_up_kernel(&self, number: u32) -> StackFrames {
         let Some(addresses) = self.stacks.in_kernel(number) else { return StackFrames::Missing(StackId::Missing) };
-        let symbols = self.kernel_symbols.get_or_init(|| self.symbol_files.read());
+        let symbols = self.kernel_symbols();
         if symbols.is_empty() {
             return StackFrames::Unsymbolized(hex(&addresses), NoSymbols::Restricted);
         }
