@@ -52,10 +52,6 @@ pub const TRACERS: &[&str] = &["timerlat", "timerlat_threads", "timerlat_noise"]
 pub const NEIGHBOUR_DETERMINISTIC: &[&str] =
     &["context:kworker", "context:storm", "counts:_btf", "counts:_classic", "oracle", "stacks:of_its_waker", "why"];
 
-/// What a kernel with tracers whose neighbour runs all deterministic suites runs of them with every change.
-pub const DETERMINISTIC_TRACERS: &[&str] =
-    &["timerlat", "timerlat_threads", "timerlat_report", "timerlat_noise", "rtla"];
-
 /// Suites that are exact if time is exact.
 pub const DETERMINISTIC: &[&str] = &[
     "context:kworker",

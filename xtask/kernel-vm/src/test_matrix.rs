@@ -33,8 +33,6 @@ enum Part {
     Deterministic,
     /// Some suites of the deterministic mode.
     SomeDeterministic,
-    /// The tracers in the deterministic mode.
-    DeterministicTracers,
     /// Planted causes between two CPUs.
     Counted,
     /// Whole reports, twice.
@@ -47,7 +45,7 @@ const EVERYDAY: &[(&str, &[Part])] = &[
     ("5.10-cloud", &[Part::Verifier, Part::Selected, Part::SomeDeterministic, Part::Counted]),
     ("6.1-cloud", &[Part::Verifier, Part::Triggers]),
     ("6.1-rt", &[Part::Tracers]),
-    ("6.12-rt", &[Part::Verifier, Part::DeterministicTracers]),
+    ("6.12-rt", &[Part::Verifier]),
     // The oldest kernel with the tracepoints of both tracers.
     ("6.19-rt", &[Part::Verifier]),
     ("7.2-cloud", &[Part::Verifier, Part::Selected, Part::Counted]),
@@ -78,7 +76,6 @@ pub fn everyday(spec: &KernelSpec) -> Vec<Job> {
             Part::Tracers => smp.extend(suites::TRACERS),
             Part::Deterministic => jobs.push(deterministic(suites::DETERMINISTIC)),
             Part::SomeDeterministic => jobs.push(deterministic(suites::NEIGHBOUR_DETERMINISTIC)),
-            Part::DeterministicTracers => jobs.push(deterministic(suites::DETERMINISTIC_TRACERS)),
             Part::Counted => jobs.push(whole(BootPlan::Once(TimeMode::Counted))),
             Part::Repeated => jobs.push(whole(BootPlan::Twice)),
         }
