@@ -1,4 +1,4 @@
-//! `wakelat ab`: two commands, recorded in turns and compared.
+//! `wakelat ab`: two commands, recorded alternately and compared.
 
 use std::{
     path::Path,
@@ -25,8 +25,8 @@ fn main() {
     ]);
 }
 
-/// A task that sleeps for 2 ms and works for 1 ms on one CPU, 60 times.
-const WORK: &str = "for i in $(seq 60); do sleep 0.002; j=0; while [ $j -lt 300 ]; do j=$((j+1)); done; done";
+/// A task that sleeps for 2 ms and works for 1 ms on one CPU, 200 times.
+const WORK: &str = "for i in $(seq 200); do sleep 0.002; j=0; while [ $j -lt 300 ]; do j=$((j+1)); done; done";
 
 fn ab(directory: &Path, flags: &[&str], base: &str, new: &str) -> Child {
     let output = directory.to_str().expect("a path");
