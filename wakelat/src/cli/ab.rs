@@ -9,7 +9,7 @@ use crate::config::{AbConfig, commands, number};
 
 const EXAMPLES: &str = "\
 Examples:
-  wakelat ab -- ./old --- ./new                      six runs of each, in turns
+  wakelat ab -- ./old --- ./new                      six runs of each, alternately
   wakelat ab --runs 10 -o runs -- make -j4 --- make -j8
   wakelat ab --setup-b 'sysctl -w kernel.sched_autogroup_enabled=0' \\
              --cleanup 'sysctl -w kernel.sched_autogroup_enabled=1' \\
@@ -18,7 +18,7 @@ Examples:
 Runs alternate as A B B A A B B A, so that a drift of the machine affects both arms alike.
 What the commands print goes to standard error.";
 
-/// Record two commands in turns, and compare them as diff does
+/// Record two commands alternately, and compare them as diff does
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct AbFlags {

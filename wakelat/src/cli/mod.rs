@@ -74,7 +74,7 @@ Examples:
   wakelat report -i file.wakelat -o report.html   a page that opens in any browser
   wakelat export -i file.wakelat --to perfetto -o file.pftrace   for https://ui.perfetto.dev
   wakelat diff a-*.wakelat -- b-*.wakelat  whether waits got longer, and why; exit 3 if so
-  wakelat ab -- ./old --- ./new           record two commands in turns, and compare them
+  wakelat ab -- ./old --- ./new           record two commands alternately, and compare them
   wakelat serve                           metrics of all cgroups for Prometheus, all the time
   wakelat verify                          check the figures against the kernel's hist triggers
   wakelat timerlat --from trace.txt       why a real-time thread was late

@@ -45,7 +45,7 @@ pub struct DiffConfig {
     pub compare: CompareConfig,
 }
 
-/// Two commands whose runs are recorded in turns.
+/// Two commands whose runs are recorded alternately.
 #[derive(Clone, Debug)]
 pub struct AbConfig {
     /// The commands of base and new.

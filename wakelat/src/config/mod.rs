@@ -112,7 +112,7 @@ pub enum Command {
     Export(Config, ExportConfig),
     /// Saved runs of two arms, compared.
     Diff(Box<DiffConfig>),
-    /// Two commands, recorded in turns and compared.
+    /// Two commands, recorded alternately and compared.
     Ab(Box<AbConfig>),
     /// The same window measured by BPF and by hist triggers, compared.
     Verify(VerifyConfig),

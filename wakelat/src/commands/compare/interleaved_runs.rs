@@ -1,5 +1,5 @@
-//! Records the runs of two commands in turns, each by a process of wakelat's own: measuring drops privileges that the next
-//! run needs.
+//! Records the runs of two commands alternately, each by a process of wakelat's own: measuring drops privileges that the
+//! next run needs.
 
 use std::{
     fs,

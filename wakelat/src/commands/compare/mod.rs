@@ -48,7 +48,7 @@ pub fn diff(config: &DiffConfig) -> Result<Outcome> {
     compare_files(&config.base, &config.new, &config.compare)
 }
 
-/// `ab`: records two commands in turns, and compares them. Ctrl-C ends the recording, and compares the runs so far.
+/// `ab`: records two commands alternately, and compares them. Ctrl-C ends the recording, and compares the runs so far.
 ///
 /// # Errors
 /// Errors of [`diff`], or if a command fails.
