@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl EventContext {
-    /// The event that `bytes` begin with, which is one of [`Self::append`]. `None` if they are damaged.
+    /// The event that `bytes` begin with, which is one of [`Self::encode`]. `None` if they are damaged.
     pub fn event(&mut self, bytes: &mut ByteCursor<'_>) -> Option<Event> {
         let first = bytes.byte()?;
         if first & SWITCH == 0 {
