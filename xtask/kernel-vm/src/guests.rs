@@ -1,6 +1,7 @@
 //! Runs the planned guests, several at a time.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     sync::Mutex,
     thread,
@@ -72,7 +73,7 @@ impl Guests<'_> {
     /// Runs the planned guests, `jobs` at a time, the longest first. The rows are in the order of the plan.
     pub fn run_all(&self, planned: Vec<PlannedGuest>, jobs: usize) -> Vec<VmRow> {
         let mut planned: Vec<(usize, PlannedGuest)> = planned.into_iter().enumerate().collect();
-        planned.sort_by_key(|(_, guest)| guest.plan.start_order());
+        planned.sort_by_key(|(_, guest)| (guest.plan.start_order(), Reverse(guest.task.suites())));
         let waiting = Mutex::new(planned.into_iter());
         let done = Mutex::new(Vec::new());
         // The scope propagates a panic of a guest's thread, so a poisoned lock is never used.

@@ -112,6 +112,11 @@ pub enum GuestTask {
 }
 
 impl GuestTask {
+    /// How many suites it has, if they are named: the more, the longer it takes.
+    pub fn suites(&self) -> usize {
+        if let Self::Suites(suites) = self { suites.len() } else { 0 }
+    }
+
     /// The argument for the init.
     pub fn argument(&self) -> String {
         match self {
