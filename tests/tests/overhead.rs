@@ -169,6 +169,16 @@ fn assert_held(limit: f64, taken: &[Taken]) -> f64 {
     run
 }
 
+/// Asserts that much of the limit was used: by a run that took the share `run`, beside one without a limit.
+fn assert_used(limit: f64, run: f64, without_limit: &[Taken]) {
+    let all = without_limit[without_limit.len() - 1].share_since(&without_limit[0]);
+    // Even if the programs are detached in pauses, 0.55 of the limit flows in, and the bucket keeps at most what flows in
+    // in 5.4 of the 11 s. On a machine with other work, the tasks may wake each other so rarely that measuring all of them
+    // costs less than the limit.
+    let wanted = limit.min(all) / 5.0;
+    assert!(run >= wanted, "{run} of at most {limit}: hardly anything was measured; without a limit {all}");
+}
+
 /// wakelat's own estimate against the kernel's account of the same runs.
 fn the_programs_time_themselves_as_the_kernel_accounts_them() -> TestOutcome {
     real_time()?;
@@ -199,33 +209,34 @@ fn the_programs_time_themselves_as_the_kernel_accounts_them() -> TestOutcome {
     Ok(())
 }
 
-/// Runs two at once: one whose limit leaves room, and one whose limit leaves little for measuring.
+/// Runs three at once: one whose limit leaves room, one whose limit leaves little for measuring, and one without a limit.
 fn a_limit_is_held_where_few_tasks_wake_each_other() -> TestOutcome {
     const LITTLE: f64 = 0.001;
     real_time()?;
     let limit = share_of_all(AttachCase::Btf, &FEW_TASKS) / 3.0;
-    let mine = ["--comm", "wl-*", "--max-overhead"];
     let [used, little] = [limit, LITTLE].map(percent);
-    let arguments = [&[&mine[..], &[&used]].concat()[..], &[&mine[..], &[&little]].concat()[..]];
-    let [(used, report), (little, _)] = taken(AttachCase::Btf, &FEW_TASKS, WINDOW_NS + ms(1_000), arguments);
+    let arguments = [
+        &["--comm", "wl-*", "--max-overhead", &used][..],
+        &["--comm", "wl-*", "--max-overhead", &little],
+        &["--comm", "wl-*"],
+    ];
+    let [(used, report), (little, _), (all, _)] = taken(AttachCase::Btf, &FEW_TASKS, WINDOW_NS + ms(1_000), arguments);
     assert_held(LITTLE, &little);
-    let run = assert_held(limit, &used);
-    // Even if the programs are detached in pauses, 0.55 of the limit flows in, and the bucket keeps at most what flows in
-    // in 5.4 of the 11 s.
-    assert!(run >= limit / 5.0, "{run} of at most {limit}: hardly anything was measured");
+    assert_used(limit, assert_held(limit, &used), &all);
     // Tasks are sampled at random: of so few, it may be none, whose waits are then counted as not sampled.
     let is_sampled = report.groups.iter().any(|group| group.count > 0);
     assert!(is_sampled || report.coverage.wakeups.not_sampled > 0, "{:?}", report.coverage);
     Ok(())
 }
 
+/// Runs two at once, one of them without a limit.
 fn a_limit_is_held_by_sampling_and_pauses_on_an_overloaded_machine() -> TestOutcome {
     real_time()?;
     let limit = share_of_many() / 5.0;
-    let arguments = ["--max-overhead", &percent(limit), "--comm", "wl-*"];
-    let [(taken, report)] = taken(AttachCase::Raw, &MANY_TASKS, WINDOW_NS + ms(1_000), [&arguments]);
-    let run = assert_held(limit, &taken);
-    assert!(run >= limit / 5.0, "{run} of at most {limit}: hardly anything was measured");
+    let formatted = percent(limit);
+    let arguments = [&["--max-overhead", &formatted, "--comm", "wl-*"][..], &["--comm", "wl-*"]];
+    let [(taken, report), (all, _)] = taken(AttachCase::Raw, &MANY_TASKS, WINDOW_NS + ms(1_000), arguments);
+    assert_used(limit, assert_held(limit, &taken), &all);
     let wakeups = report.coverage.wakeups;
     // One task in 8 of 96, at random: fewer than 2, or more than half, has a probability of one in ten thousand.
     let sampled = 1.0 - wakeups.not_sampled as f64 / wakeups.seen as f64;
