@@ -7,7 +7,7 @@ pub(super) struct EventBytes {
     length: u8,
 }
 
-/// More than a switch takes with all that it can have: every number in the most bytes, two new tasks, and a wait.
+/// More than the 196 bytes of a switch with all that it can have: two new tasks, a wait, and every number as long as it gets.
 const MAX_EVENT_BYTES: usize = 256;
 
 impl Default for EventBytes {

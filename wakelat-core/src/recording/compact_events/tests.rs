@@ -205,6 +205,53 @@ fn a_switch_to_a_known_task_takes_some_ten_bytes() {
 }
 
 #[test]
+fn the_longest_switch_is_written_whole() {
+    let task = |tid| TaskInfo {
+        tid,
+        pid: u32::MAX,
+        comm: Comm::new(b"fifteen-letters"),
+        prio: i32::MIN,
+        policy: u32::MAX,
+        cgroup_id: Some(u64::MAX),
+        wanted: true,
+    };
+    let (prev, next, at_ns, cpu) = (task(u32::MAX), task(u32::MAX - 1), 1 << 63, u32::MAX);
+    let wait = Wait {
+        class: Class::Wakeup,
+        latency_ns: u64::MAX,
+        delivery_ns: Some(u64::MAX),
+        prev_cpu: Some(u32::MAX - 1),
+        waker_tid: Some(u32::MAX - 2),
+        preempted_sleeping: true,
+        sampling_shift: u8::MAX,
+        ..crate::render::testing::wait()
+    };
+    let waited = DetailedWait {
+        wait,
+        cpu: Some(u32::MAX - 1),
+        waker_cpu: Some(u32::MAX - 1),
+        remote: true,
+        migrations: u8::MAX,
+        throttled_ns: Some(u64::MAX - 1),
+        throttled_at_start: true,
+        stolen_ns: u64::MAX,
+    };
+    let switch = SwitchEvent {
+        at_ns,
+        prev,
+        unseen: Some(Unseen { switches: Some(u32::MAX), switched_in_ns: Some(0) }),
+        prev_state: PrevState::Dead,
+        next,
+        ended_wait: Some(of_switch(waited, at_ns, (&prev, &next), cpu)),
+        idle_state: Some(u8::MAX),
+        rt_throttled: true,
+    };
+    let event = Event { cpu, seq: u32::MAX, kind: EventKind::Switch(Box::new(switch)) };
+    assert_eq!(encoded(&mut EventContext::default(), std::slice::from_ref(&event)).len(), 196);
+    assert_eq!(read_back(std::slice::from_ref(&event)), [event]);
+}
+
+#[test]
 fn what_a_reader_cannot_know_is_damage() {
     let mut context = EventContext::default();
     let events = switches(3);
