@@ -1,13 +1,14 @@
 //! Numbers with seven bits a byte, the lowest first: the highest bit of a byte is set if another one follows.
 
-/// The bytes of one event, in memory that is used for one after the other. They are at most [`MAX_EVENT_BYTES`], so that no byte needs a check for room.
+/// The bytes of one event, in memory that is used for one after the other. They are at most [`MAX_EVENT_BYTES`], so that
+/// no byte needs a check for room.
 #[derive(Clone, Debug)]
 pub(super) struct EventBytes {
     bytes: [u8; MAX_EVENT_BYTES],
     length: u8,
 }
 
-/// More than the 196 bytes of a switch with all that it can have: two new tasks, a wait, and every number as long as it gets.
+/// More than the 196 bytes of a switch with all that it can have: two new tasks, a wait, and the longest numbers.
 const MAX_EVENT_BYTES: usize = 256;
 
 impl Default for EventBytes {

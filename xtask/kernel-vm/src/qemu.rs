@@ -177,7 +177,7 @@ impl VirtualMachine<'_> {
         let mut words = vec![format!("console={}", self.model().console)];
         // A panic, an oops and a lockup end the run at once.
         words.push("quiet loglevel=4 panic=-1 oops=panic softlockup_panic=1".to_owned());
-        // An emulated CPU does not speculate, and each of the longer indirect jumps takes it time.
+        // Against speculation, which an emulated CPU does not do: they only make indirect jumps slower.
         words.push("mitigations=off".to_owned());
         if self.model().has_hosts_counter {
             // Up to 6.1, the kernel does not trust the emulated clock by itself.
