@@ -19,11 +19,21 @@ pub const MAX_GROUP_SUMS: u32 = 4_096;
 /// Pairs of groups for which there is room, each counted once for each CPU and half.
 pub const MAX_PAIR_SUMS: u32 = 16_384;
 
-/// Groups of each CPU and half that are found without the hash map.
-pub const DIRECT_GROUPS: u32 = 32;
+/// Groups of each CPU and half that are found without the hash map, on a machine with `cpus` CPUs.
+pub const fn direct_groups(cpus: u32) -> u32 {
+    direct_places::<DirectGroup>(cpus, 4 << 20, 32)
+}
 
-/// Pairs of each CPU and half that are found without the hash map.
-pub const DIRECT_PAIRS: u32 = 128;
+/// Pairs of each CPU and half that are found without the hash map, on a machine with `cpus` CPUs.
+pub const fn direct_pairs(cpus: u32) -> u32 {
+    direct_places::<DirectPair>(cpus, 512 << 10, 128)
+}
+
+/// As many places of each CPU and half as together take up to `bytes`, a power of two, but at least `least`.
+const fn direct_places<P>(cpus: u32, bytes: usize, least: u32) -> u32 {
+    let places = bytes / size_of::<P>() / (2 * cpus as usize);
+    if places < least as usize { least } else { 1 << places.ilog2() }
+}
 
 /// A group that is found without the hash map.
 pub type DirectGroup = Place<GroupSumsKey, GroupSums>;

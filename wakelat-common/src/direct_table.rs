@@ -46,7 +46,7 @@ pub fn index<const WORDS: usize>(cpu: u32, half: u32, places: u32, key: &impl Ta
         factor = factor.wrapping_mul(FACTOR);
         word += 1;
     }
-    part(cpu, half, places) + (mixed >> 32) as u32 % places
+    part(cpu, half, places) + ((mixed >> 32) as u32 & (places - 1))
 }
 
 /// The index of the first place of this CPU in this half.

@@ -66,7 +66,7 @@ pub fn element<T: TaskFields>(half: u32, class: Class, latency_ns: u64, task: T)
         comm: if parts & part::COMM != 0 { task.comm() } else { [0; _] },
     };
     let key = properties.key();
-    let direct = direct_table::find::<PLACES, _, _, _>(&DIRECT_ELEMENTS, properties.cpu, half, &key);
+    let direct = direct_table::find(&DIRECT_ELEMENTS, PLACES, properties.cpu, half, &key);
     let element = direct.or_else(|| {
         let element = in_hash_map(key[0], key[1], key[2], key[3], key[4]);
         (!element.is_null()).then_some(element)

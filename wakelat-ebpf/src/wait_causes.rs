@@ -11,8 +11,8 @@ use aya_ebpf::{
 use wakelat_common::{
     Class,
     cause_sums::{
-        BY_OWN_GROUP, BY_UNTRACKED, DIRECT_GROUPS as GROUP_PLACES, DIRECT_PAIRS as PAIR_PLACES, GroupSums,
-        GroupSumsKey, LongestWait, MAX_GROUP_SUMS, MAX_PAIR_SUMS, PairKey, PairSum,
+        BY_OWN_GROUP, BY_UNTRACKED, GroupSums, GroupSumsKey, LongestWait, MAX_GROUP_SUMS, MAX_PAIR_SUMS, PairKey,
+        PairSum,
     },
     cpu_words::CpuWords,
     pending_wait::PrevState,
@@ -48,6 +48,14 @@ static DIRECT_GROUPS: DirectTable<GroupSumsKey, GroupSums> = DirectTable::new();
 /// Pairs that are found without [`PAIR_SUMS`].
 #[btf_map]
 static DIRECT_PAIRS: DirectTable<PairKey, PairSum> = DirectTable::new();
+
+/// Places of each CPU and half in [`DIRECT_GROUPS`].
+#[unsafe(no_mangle)]
+static GROUP_PLACES: Global<u32> = Global::new(0);
+
+/// Places of each CPU and half in [`DIRECT_PAIRS`].
+#[unsafe(no_mangle)]
+static PAIR_PLACES: Global<u32> = Global::new(0);
 
 /// Key: a half. Value: this CPU's waits of groups for which [`GROUP_SUMS`] had no room.
 #[btf_map]
@@ -190,7 +198,7 @@ fn group<T: QueuedTask>(task: T) -> GroupWords {
 /// The element of a group; `None` if there is no room for one.
 #[inline(always)]
 fn sums_of(key: GroupSumsKey) -> Option<*mut GroupSums> {
-    let direct = direct_table::find::<GROUP_PLACES, _, _, _>(&DIRECT_GROUPS, key.cpu, key.half, &key);
+    let direct = direct_table::find(&DIRECT_GROUPS, GROUP_PLACES.load(), key.cpu, key.half, &key);
     if let Some(sums) = direct.or_else(|| GROUP_SUMS.get_ptr_mut(key)) {
         return Some(sums);
     }
@@ -227,7 +235,7 @@ impl DivisionSink for CauseSink<'_> {
         }
         let key = PairKey::new(self.key.cpu, self.key.half, cause, self.key.waiting, running);
         let wait = self.sums.count;
-        let direct = direct_table::find::<PAIR_PLACES, _, _, _>(&DIRECT_PAIRS, self.key.cpu, self.key.half, &key);
+        let direct = direct_table::find(&DIRECT_PAIRS, PAIR_PLACES.load(), self.key.cpu, self.key.half, &key);
         if let Some(pair) = direct.or_else(|| PAIR_SUMS.get_ptr_mut(key)) {
             // SAFETY: the element is written only by this CPU, with interrupts off.
             unsafe { (*pair).add(ns, wait) };

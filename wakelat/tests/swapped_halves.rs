@@ -73,7 +73,7 @@ fn a_wait_is_in_the_same_half_of_the_histograms_and_of_the_causes() -> TestOutco
         taken.with_context(|| format!("swap {swap}")).expect("the tables can be read");
         let causes = collector.take_causes().expect("causes are counted");
         let names = GroupNames { by: CauseGroups::Names, names: &BTreeMap::new() };
-        assert_eq!(causes.summary(&names, 1, &[]).all.waits, of_classes, "swap {swap}");
+        assert_eq!(causes.into_summary(&names, 1, &[]).all.waits, of_classes, "swap {swap}");
         waits += of_classes;
     }
     println!("\n  {waits} waits in {SWAPS} halves");

@@ -52,13 +52,14 @@ impl NeighbourTable {
     pub fn add(&mut self, pairs: &[PairCauses], named: impl Fn(&str) -> bool) {
         for PairCauses { waiting, running, cause, time } in pairs {
             let is_neighbour = waiting != running && *cause != CountedCause::KernelThreads;
-            if !is_neighbour || !named(waiting) || !can_have_series(running) {
+            if !is_neighbour {
                 continue;
             }
+            // Most pairs are known, and only those of named cgroups are.
             let (key, is_full) = ((Arc::clone(waiting), Arc::clone(running)), self.pairs.len() >= MAX_PAIRS);
             let pair = match self.pairs.entry(key) {
                 Entry::Occupied(pair) => pair.into_mut(),
-                Entry::Vacant(_) if is_full => continue,
+                Entry::Vacant(_) if is_full || !named(waiting) || !can_have_series(running) => continue,
                 Entry::Vacant(place) => place.insert(PairTime::default()),
             };
             pair.ns += time.ns;

@@ -17,42 +17,43 @@ const SLOTS: usize = 12;
 /// The longest time that [`RecentTotals::last`] covers: ns.
 pub const MAX_LAST_NS: u64 = SLOT_NS * SLOTS as u64;
 
-/// The waits of a slot, and the report of everything since the start at its beginning.
+/// The waits of a complete slot, and the report of everything since the start at its beginning.
 struct RecentSlot {
-    waits: SeriesTable,
+    /// Takes less memory than a table, which has room for more.
+    waits: CountedSummary,
     begin: Report,
 }
 
 /// The totals of the last minute, in slots of five seconds.
 pub struct RecentTotals {
     max_series: usize,
-    /// Oldest first; the last one is not complete.
-    slots: VecDeque<RecentSlot>,
+    /// Oldest first.
+    complete: VecDeque<RecentSlot>,
+    /// The waits of the slot that is not complete.
+    waits: SeriesTable,
+    /// The report at its beginning.
+    begin: Report,
 }
 
 impl RecentTotals {
     /// No time has passed yet. Each slot has at most `max_series` series.
     pub fn new(max_series: usize) -> Self {
-        let first = RecentSlot { waits: SeriesTable::new(max_series), begin: Report::default() };
-        Self { max_series, slots: VecDeque::from([first]) }
+        Self { max_series, complete: VecDeque::new(), waits: SeriesTable::new(max_series), begin: Report::default() }
     }
 
     /// Adds waits; the report that covers them follows.
     pub fn add(&mut self, summary: &CountedSummary, now_s: u64) {
-        if let Some(slot) = self.slots.back_mut() {
-            slot.waits.add(summary, now_s);
-        }
+        self.waits.add(summary, now_s);
     }
 
     /// Everything since the start is in `report`: begins a new slot if the current one is complete.
     pub fn covered(&mut self, report: &Report) {
-        let is_complete =
-            self.slots.back().is_none_or(|slot| report.duration_ns.saturating_sub(slot.begin.duration_ns) >= SLOT_NS);
-        if is_complete {
+        if report.duration_ns.saturating_sub(self.begin.duration_ns) >= SLOT_NS {
             let begin = Report { groups: Vec::new(), ..report.clone() };
-            self.slots.push_back(RecentSlot { waits: SeriesTable::new(self.max_series), begin });
-            while self.slots.len() > SLOTS + 1 {
-                self.slots.pop_front();
+            let waits = std::mem::replace(&mut self.waits, SeriesTable::new(self.max_series)).summary(&[]);
+            self.complete.push_back(RecentSlot { waits, begin: std::mem::replace(&mut self.begin, begin) });
+            while self.complete.len() > SLOTS {
+                self.complete.pop_front();
             }
         }
     }
@@ -61,13 +62,12 @@ impl RecentTotals {
     /// `latest` covers everything since the start until now.
     pub fn last(&self, last_ns: u64, latest: &Report, not_separated: &[CountedCause]) -> (CountedSummary, Report) {
         let from_ns = latest.duration_ns.saturating_sub(last_ns);
-        let first = self.slots.iter().rposition(|slot| slot.begin.duration_ns <= from_ns).unwrap_or(0);
-        let mut waits = SeriesTable::new(self.max_series);
-        for slot in self.slots.range(first..) {
-            waits.add(&slot.waits.summary(&[]), 0);
-        }
-        let begin = self.slots.get(first).map(|slot| slot.begin.clone()).unwrap_or_default();
-        (waits.summary(not_separated), difference(latest, &begin))
+        let begins = self.complete.iter().map(|slot| &slot.begin).chain([&self.begin]);
+        let first = begins.clone().filter(|begin| begin.duration_ns <= from_ns).count().saturating_sub(1);
+        let mut waits = self.waits.clone();
+        self.complete.range(first.min(self.complete.len())..).for_each(|slot| waits.add(&slot.waits, 0));
+        let begin = begins.clone().nth(first).unwrap_or(&self.begin);
+        (waits.summary(not_separated), difference(latest, begin))
     }
 }
 

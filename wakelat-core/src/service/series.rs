@@ -117,7 +117,8 @@ impl WaitSeries {
 #[derive(Clone, Debug)]
 pub struct SeriesTable {
     max_series: usize,
-    series: BTreeMap<Arc<str>, WaitSeries>,
+    /// Boxed: a node of the tree has room for eleven, and is seldom full.
+    series: BTreeMap<Arc<str>, Box<WaitSeries>>,
     /// The number of the last series that began.
     last_number: u64,
     /// Groups beyond the limit, those without a name of their own, and those for which the kernel's table had no room.
@@ -149,15 +150,17 @@ impl SeriesTable {
     /// Adds waits that ended until `now_s`, seconds of any clock that does not go back.
     pub fn add(&mut self, summary: &CountedSummary, now_s: u64) {
         for group in &summary.groups {
+            let known = group.name.as_ref().and_then(|name| self.series.get_mut(name));
+            if let Some(series) = known {
+                series.add(&group.total, &group.causes, now_s);
+                continue;
+            }
             let series = match &group.name {
                 None => &mut self.other,
-                Some(name)
-                    if self.series.contains_key(name)
-                        || self.series.len() < self.max_series && can_have_series(name) =>
-                {
+                Some(name) if self.series.len() < self.max_series && can_have_series(name) => {
                     self.series.entry(Arc::clone(name)).or_insert_with(|| {
                         self.last_number += 1;
-                        WaitSeries { number: self.last_number, ..WaitSeries::default() }
+                        Box::new(WaitSeries { number: self.last_number, ..WaitSeries::default() })
                     })
                 }
                 Some(name) => {
@@ -206,7 +209,7 @@ impl SeriesTable {
 
     /// The series, by the name of their group.
     pub fn series(&self) -> impl Iterator<Item = (&str, &WaitSeries)> {
-        self.series.iter().map(|(name, series)| (&**name, series))
+        self.series.iter().map(|(name, series)| (&**name, &**series))
     }
 
     /// Whether the group of this name has a series of its own.

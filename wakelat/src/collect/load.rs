@@ -9,7 +9,7 @@ use aya::{
 };
 use aya_log::{EbpfLogger, Level};
 use wakelat_common::{
-    cause_sums::{DIRECT_GROUPS, DIRECT_PAIRS, MAX_GROUP_SUMS, MAX_PAIR_SUMS},
+    cause_sums::{MAX_GROUP_SUMS, MAX_PAIR_SUMS, direct_groups, direct_pairs},
     filter::{Filter, MAX_PROCESSES, part},
     group::DIRECT_ELEMENTS,
     histogram::HISTOGRAMS,
@@ -24,6 +24,7 @@ use super::{
     direct_table,
     followed_processes::FollowedProcesses,
     groups::{self, GroupSettings},
+    heap,
     histograms::Histograms,
     map::{map, take},
     mapped_array::MappedArray,
@@ -56,7 +57,7 @@ impl Collector {
     /// If the kernel refuses a map or a program, with the kernel's own reason.
     pub fn load(settings: &Settings) -> Result<Self> {
         let collector = Self::load_by_best_method(settings);
-        trim_heap();
+        heap::trim();
         collector
     }
 
@@ -138,6 +139,8 @@ impl Collector {
             ("TIMELINE_FEATURES", timeline_features(settings)),
             ("STACK_ROLES", stack_roles.into()),
             ("QUEUE_SLOT_MASK", queue_size.slots() - 1),
+            ("GROUP_PLACES", direct_groups(cpus)),
+            ("PAIR_PLACES", direct_pairs(cpus)),
             ("GROUPS_ARE_NAMES", flag(settings.causes == Some(CauseGroups::Names))),
         ];
         let sampling_seed = settings.sampling_seed.unwrap_or(0);
@@ -163,8 +166,8 @@ impl Collector {
             .map_max_entries("TASK_OVERFLOW", table_size.overflow)
             .map_max_entries("QUEUE_SLOTS", if settings.queue_clock { queue_size.slots() } else { 1 })
             .map_max_entries("THROTTLED_CLOCKS", if needs_throttled_clocks(settings) { queue_size.slots() } else { 1 })
-            .map_max_entries("DIRECT_GROUPS", direct(settings.causes.is_some(), DIRECT_GROUPS))
-            .map_max_entries("DIRECT_PAIRS", direct(settings.causes.is_some(), DIRECT_PAIRS))
+            .map_max_entries("DIRECT_GROUPS", direct(settings.causes.is_some(), direct_groups(cpus)))
+            .map_max_entries("DIRECT_PAIRS", direct(settings.causes.is_some(), direct_pairs(cpus)))
             .map_max_entries(groups::DIRECT_MAP, direct(settings.groups.is_some(), DIRECT_ELEMENTS))
             .map_max_entries("GROUP_SUMS", if settings.causes.is_some() { MAX_GROUP_SUMS } else { 1 })
             .map_max_entries("PAIR_SUMS", if settings.causes.is_some() { MAX_PAIR_SUMS } else { 1 })
@@ -228,16 +231,6 @@ impl Collector {
             messages,
             ebpf,
         })
-    }
-}
-
-/// Returns free memory to the kernel. The kernel's types take some 25 MiB while the programs are loaded, in
-/// small pieces, which the allocator would keep.
-fn trim_heap() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: takes a number, and releases only memory that is free.
-    unsafe {
-        libc::malloc_trim(0);
     }
 }
 

@@ -9,6 +9,7 @@ mod direct_table;
 mod element_batch;
 mod followed_processes;
 mod groups;
+pub mod heap;
 mod histograms;
 mod load;
 mod map;

@@ -5,7 +5,7 @@ use aya::{
     Ebpf,
     maps::{MapData, PerCpuArray, PerCpuValues},
 };
-use wakelat_common::cause_sums::{DIRECT_GROUPS, DIRECT_PAIRS, GroupSums, GroupSumsKey, PairKey, PairSum};
+use wakelat_common::cause_sums::{GroupSums, GroupSumsKey, PairKey, PairSum, direct_groups, direct_pairs};
 use wakelat_core::why::counted::{CauseTotals, summary::CountedCause};
 use wakelat_kernel::btf::CauseClocks;
 
@@ -35,8 +35,8 @@ pub(super) struct CauseTables {
 impl CauseTables {
     pub(super) fn take(ebpf: &mut Ebpf, cpus: u32) -> Result<Self> {
         Ok(Self {
-            direct_groups: DirectTableReader::take(ebpf, "DIRECT_GROUPS", cpus, DIRECT_GROUPS)?,
-            direct_pairs: DirectTableReader::take(ebpf, "DIRECT_PAIRS", cpus, DIRECT_PAIRS)?,
+            direct_groups: DirectTableReader::take(ebpf, "DIRECT_GROUPS", cpus, direct_groups(cpus))?,
+            direct_pairs: DirectTableReader::take(ebpf, "DIRECT_PAIRS", cpus, direct_pairs(cpus))?,
             groups: BatchedMap::take(ebpf, "GROUP_SUMS", GROUP_BATCH, NO_GROUP, GroupSums::EMPTY)?,
             pairs: BatchedMap::take(ebpf, "PAIR_SUMS", PAIR_BATCH, NO_PAIR, PairSum::EMPTY)?,
             others: PerCpuArray::try_from(take(ebpf, "OTHER_GROUPS")?)?,

@@ -80,13 +80,13 @@ impl View for CountedView {
         self.not_separated = collector.causes_not_separated();
     }
 
-    fn causes(&mut self, causes: &CauseTotals, names: &dyn Names) {
+    fn causes(&mut self, causes: CauseTotals, names: &dyn Names) {
         if self.groups != CauseGroups::Names {
             for [id, _] in causes.groups() {
                 self.paths.0.entry(id).or_insert_with(|| names.cgroup(id));
             }
         }
-        self.totals.merge(causes);
+        self.totals.merge(&causes);
     }
 
     fn warmed_up(&mut self, _: &mut dyn Write) -> io::Result<()> {
@@ -96,14 +96,15 @@ impl View for CountedView {
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let names = GroupNames { by: self.groups, names: &self.paths };
-        let summary = self.totals.summary(&names, self.max_groups, &self.not_separated);
+        let totals = std::mem::take(&mut self.totals);
+        let summary = totals.into_summary(&names, self.max_groups, &self.not_separated);
         let written = if self.json {
             render::counted_json(&summary, report, out)
         } else {
             out.write_all(render::counted_text(&summary, report, &self.style).as_bytes())
         };
         // Cgroups come and go: those of the next window come with its causes.
-        (self.totals, self.paths) = (CauseTotals::default(), CgroupPaths::default());
+        self.paths = CgroupPaths::default();
         written
     }
 }

@@ -38,7 +38,7 @@ impl Run<'_> {
         }
         self.names.resolve_new_cgroups();
         if let Some(causes) = causes {
-            self.view.causes(&causes, &self.names);
+            self.view.causes(causes, &self.names);
         }
         Ok(())
     }

@@ -92,6 +92,9 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     let request = view.request_signal();
     let (mut signals, mut requests) = (Signals::catch(request)?, RequestSignal::catch(request)?);
     let has_cgroups = shows_causes.is_some_and(|groups| groups != CauseGroups::Names);
+    if has_cgroups {
+        names.use_paths_at_once();
+    }
     if has_cgroups || view.needs_cgroups() {
         names.prepare(&[Key::Cgroup]);
     }

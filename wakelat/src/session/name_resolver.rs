@@ -7,8 +7,8 @@
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
-    fs,
-    os::unix::fs::DirEntryExt as _,
+    fs::{self, DirEntry},
+    os::unix::fs::{DirEntryExt as _, MetadataExt as _},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -34,12 +34,19 @@ const THREADS: usize = 65_536;
 /// more memory.
 const CGROUPS: usize = 65_536;
 
+/// The same for a run that uses each path at once.
+const CGROUPS_USED_AT_ONCE: usize = 4_096;
+
 /// A cache of names.
 pub struct NameResolver {
     /// Path of /proc.
     proc: PathBuf,
     cgroup_mount: Option<PathBuf>,
-    cgroups: RefCell<HashMap<u64, String>>,
+    cgroups: RefCell<HashMap<u64, CgroupPath>>,
+    /// Number of cgroups from which on the paths of removed ones are dropped.
+    cgroups_kept: usize,
+    /// How often all cgroups have been read.
+    cgroup_walks: Cell<u64>,
     /// The number of cgroups when all were last read by [`Self::follow_cgroups`], as the kernel prints it.
     cgroup_stat: RefCell<String>,
     /// Cgroups seen in samples whose paths are not known yet.
@@ -56,6 +63,13 @@ pub struct NameResolver {
     symbol_files: Option<KernelSymbolFiles>,
     /// The kernel's symbols, read when the first is needed.
     symbols: OnceCell<KernelSymbols>,
+}
+
+/// The path of a cgroup, and the last walk that found it.
+#[derive(Clone, Default)]
+struct CgroupPath {
+    path: String,
+    walk: u64,
 }
 
 /// A thread's name and the age at which it was read; `comm` is `None` if there was no such thread.
@@ -75,6 +89,8 @@ impl NameResolver {
             proc,
             cgroup_mount,
             cgroups: RefCell::default(),
+            cgroups_kept: CGROUPS,
+            cgroup_walks: Cell::new(0),
             cgroup_stat: RefCell::default(),
             new_cgroups: RefCell::default(),
             comms: RefCell::default(),
@@ -83,6 +99,11 @@ impl NameResolver {
             fresh_since: Cell::new(Instant::now()),
             symbols: OnceCell::new(),
         }
+    }
+
+    /// Each path is used soon after its ID was noted, and not again.
+    pub fn use_paths_at_once(&mut self) {
+        self.cgroups_kept = CGROUPS_USED_AT_ONCE;
     }
 
     /// Reads or opens what needs a privilege, if events between waits are shown: the namespaces of processes and the
@@ -154,6 +175,8 @@ impl NameResolver {
         if !new.is_empty() {
             self.read_cgroups();
             let mut cgroups = self.cgroups.borrow_mut();
+            let walk = self.cgroup_walks.get();
+            let unnamed = |id| CgroupPath { path: unnamed(id), walk };
             new.into_iter().for_each(|id| _ = cgroups.entry(id).or_insert_with(|| unnamed(id)));
         }
         if self.fresh_since.get().elapsed() >= NAME_MAX_AGE {
@@ -196,23 +219,43 @@ impl NameResolver {
 
     /// Reads the paths of all existing cgroups.
     fn read_cgroups(&self) {
-        if let Some(mount) = &self.cgroup_mount {
-            if self.cgroups.borrow().len() > CGROUPS {
-                self.cgroups.borrow_mut().clear();
-            }
-            self.walk(mount, mount);
+        let Some(mount) = &self.cgroup_mount else { return };
+        let walk = self.cgroup_walks.get() + 1;
+        self.cgroup_walks.set(walk);
+        self.walk(mount, mount);
+        let mut cgroups = self.cgroups.borrow_mut();
+        if cgroups.len() > self.cgroups_kept {
+            // Waits of a cgroup that was there at the walk before may still arrive.
+            cgroups.retain(|_, known| known.walk + 1 >= walk);
         }
     }
 
+    /// Reads the paths of all cgroups below `directory`. A path never changes: cgroup v2 has no renaming
+    /// (`cgroup1_rename()`, kernel/cgroup/cgroup-v1.c).
     fn walk(&self, mount: &Path, directory: &Path) {
         let Ok(entries) = fs::read_dir(directory) else { return };
         for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
             let path = entry.path();
-            let below = path.strip_prefix(mount).unwrap_or(&path);
-            self.cgroups.borrow_mut().insert(entry.ino(), format!("/{}", below.display()));
-            self.walk(mount, &path);
+            let mut cgroups = self.cgroups.borrow_mut();
+            let known = cgroups.entry(entry.ino()).or_default();
+            known.walk = self.cgroup_walks.get();
+            if !known.path.starts_with('/') {
+                known.path = format!("/{}", path.strip_prefix(mount).unwrap_or(&path).display());
+            }
+            drop(cgroups);
+            if may_have_directories(&entry) {
+                self.walk(mount, &path);
+            }
         }
     }
+}
+
+/// Whether a directory may have others below it, by its number of links, which is much faster than reading it: most cgroups
+/// have none. There is a link from each directory below it, besides its name and its own `.` (`kernfs_refresh_inode()`,
+/// fs/kernfs/inode.c, 5.10 to 7.2).
+fn may_have_directories(directory: &DirEntry) -> bool {
+    const WITHOUT_DIRECTORIES: u64 = 2;
+    directory.metadata().is_ok_and(|metadata| metadata.nlink() != WITHOUT_DIRECTORIES)
 }
 
 /// The name of a cgroup without a path. The root's inode is 1, as the first that its hierarchy numbers
@@ -228,7 +271,7 @@ impl Names for NameResolver {
         if self.new_cgroups.borrow().contains(&id) {
             self.resolve_new_cgroups();
         }
-        self.cgroups.borrow().get(&id).cloned().unwrap_or_else(|| unnamed(id))
+        self.cgroups.borrow().get(&id).map_or_else(|| unnamed(id), |known| known.path.clone())
     }
 
     fn namespace(&self, tid: u32) -> Option<Namespace> {
@@ -363,8 +406,21 @@ mod tests {
     }
 
     #[test]
+    fn cgroups_at_any_depth_have_paths() {
+        let mount = Proc::new("deep");
+        let resolver = NameResolver { cgroup_mount: Some(mount.0.clone()), ..NameResolver::new(None) };
+        let deepest = mount.0.join("a/b/c");
+        fs::create_dir_all(&deepest).unwrap();
+        fs::create_dir_all(mount.0.join("a/leaf")).unwrap();
+        resolver.prepare(&[Key::Cgroup]);
+        for path in ["a", "a/b", "a/b/c", "a/leaf"] {
+            let id = fs::metadata(mount.0.join(path)).unwrap().ino();
+            assert_eq!(resolver.cgroup(id), format!("/{path}"));
+        }
+    }
+
+    #[test]
     fn a_cgroup_removed_after_its_first_wait_keeps_its_path() {
-        use std::os::unix::fs::MetadataExt as _;
         let mount = Proc::new("cgroups");
         let resolver = NameResolver { cgroup_mount: Some(mount.0.clone()), ..NameResolver::new(None) };
         resolver.prepare(&[Key::Cgroup]);
@@ -380,22 +436,22 @@ mod tests {
 
     #[test]
     fn paths_of_many_removed_cgroups_are_dropped_and_others_are_kept() {
-        use std::os::unix::fs::MetadataExt as _;
         let mount = Proc::new("many-cgroups");
         let resolver = NameResolver { cgroup_mount: Some(mount.0.clone()), ..NameResolver::new(None) };
         let path = mount.0.join("job.slice");
         fs::create_dir_all(&path).unwrap();
         let id = fs::metadata(&path).unwrap().ino();
         resolver.prepare(&[Key::Cgroup]);
-        let removed = (0..=CGROUPS as u64).map(|at| (u64::MAX - at, "/removed".to_owned()));
+        let path = || CgroupPath { path: "/removed".to_owned(), walk: 0 };
+        let removed = (0..=CGROUPS as u64).map(|at| (u64::MAX - at, path()));
         resolver.cgroups.borrow_mut().extend(removed);
+        resolver.prepare(&[Key::Cgroup]);
         resolver.prepare(&[Key::Cgroup]);
         assert_eq!((resolver.cgroup(id).as_str(), resolver.cgroups.borrow().len()), ("/job.slice", 1));
     }
 
     #[test]
     fn a_cgroup_that_ends_before_the_first_look_at_its_id_has_a_path_if_the_number_of_cgroups_changed() {
-        use std::os::unix::fs::MetadataExt as _;
         let (mount, gone) = (Proc::new("churn"), Proc::new("churned"));
         let resolver = NameResolver { cgroup_mount: Some(mount.0.clone()), ..NameResolver::new(None) };
         let lived_until = |name: &str, stat: Option<&str>| {

@@ -41,7 +41,7 @@ pub trait View {
 
     /// Adds causes of waits that the programs have counted since the last call, also those of the warm-up. Called before
     /// the report of a window.
-    fn causes(&mut self, _causes: &CauseTotals, _names: &dyn Names) {}
+    fn causes(&mut self, _causes: CauseTotals, _names: &dyn Names) {}
 
     /// Whether waits need the cgroups of their tasks, also if they are not grouped by them.
     fn needs_cgroups(&self) -> bool {

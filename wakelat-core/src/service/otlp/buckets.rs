@@ -37,19 +37,22 @@ fn exponential_index(index: usize) -> i32 {
 }
 
 impl OtlpBuckets {
-    /// From the numbers of values in the kernel's buckets.
-    pub fn from_counts(kernel: &[u64]) -> Self {
-        let used = |index: &usize| kernel[*index] > 0;
-        let mut buckets = Self { zero_count: kernel.first().copied().unwrap_or(0), ..Self::default() };
-        let (Some(first), Some(last)) = ((1..kernel.len()).find(used), (1..kernel.len()).rfind(used)) else {
-            return buckets;
-        };
-        buckets.offset = exponential_index(first);
-        buckets.counts = vec![0; (exponential_index(last) - buckets.offset) as usize + 1];
-        for (index, count) in kernel.iter().enumerate().take(last + 1).skip(first) {
+    /// From the kernel's buckets with values, in rising order: the index of each, and the number of values.
+    pub fn from_counts(kernel: impl Iterator<Item = (usize, u64)>) -> Self {
+        let mut buckets = Self::default();
+        for (index, count) in kernel {
+            if index == 0 {
+                buckets.zero_count = count;
+                continue;
+            }
+            let exponential = exponential_index(index);
+            if buckets.counts.is_empty() {
+                buckets.offset = exponential;
+            }
             // Below 32 ns the kernel has fewer buckets than scale 2.
-            let at = exponential_index(index) - buckets.offset;
-            buckets.counts[at as usize] += count;
+            let at = (exponential - buckets.offset) as usize;
+            buckets.counts.resize(at + 1, 0);
+            buckets.counts[at] += count;
         }
         buckets
     }
@@ -65,7 +68,8 @@ mod tests {
     fn of(waits: &[u64]) -> OtlpBuckets {
         let mut sums = GroupSums::EMPTY;
         waits.iter().for_each(|ns| sums.begin_wait(*ns));
-        OtlpBuckets::from_counts(&sums.buckets)
+        let used = sums.buckets.into_iter().enumerate().filter(|(_, count)| *count > 0);
+        OtlpBuckets::from_counts(used)
     }
 
     #[test]

@@ -349,7 +349,13 @@ mod tests {
             .series()
             .map(|(name, series)| {
                 let total = series.total();
-                (name.to_owned(), 1_000, total.waits, total.sum_ns as f64, total.bucket_counts().iter().sum())
+                (
+                    name.to_owned(),
+                    1_000,
+                    total.waits,
+                    total.sum_ns as f64,
+                    total.bucket_counts().map(|(_, count)| count).sum(),
+                )
             })
             .collect();
         assert_eq!(points[..expected.len()], expected);

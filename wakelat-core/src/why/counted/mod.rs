@@ -1,14 +1,15 @@
 //! Causes of waits that the programs have counted (`why --mode aggregate`): the sums of each group and of each pair of
 //! groups, as they come from the kernel. [`summary`] draws conclusions from them.
 
+mod bucket_counts;
 pub mod summary;
 
 use wakelat_common::{
-    cause_sums::{BY_OWN_GROUP, BY_UNTRACKED, COARSE_BUCKETS, GroupSums, LongestWait, PairKey, PairSum, coarse_upper},
+    cause_sums::{BY_OWN_GROUP, BY_UNTRACKED, GroupSums, LongestWait, PairKey, PairSum, coarse_upper},
     wait_division::{CAUSE_SLOTS, DIVIDED_CAUSES, DividedCause, GroupWords},
 };
 
-use self::summary::CountedCause;
+use self::{bucket_counts::BucketCounts, summary::CountedCause};
 use crate::{aggregate::key::Key, hash::HashMap, wait::Comm};
 
 /// The groups by which causes are counted.
@@ -85,7 +86,7 @@ impl LongestGroupWait {
 }
 
 /// The waits of a group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupTotal {
     /// Number of waits.
     pub waits: u64,
@@ -97,15 +98,7 @@ pub struct GroupTotal {
     pub longest: Option<LongestGroupWait>,
     causes: [CauseTime; DIVIDED_CAUSES],
     preempted: [u64; CAUSE_SLOTS],
-    buckets: Box<[u64; COARSE_BUCKETS]>,
-}
-
-impl Default for GroupTotal {
-    fn default() -> Self {
-        let causes = [CauseTime::default(); DIVIDED_CAUSES];
-        let (preempted, buckets) = ([0; CAUSE_SLOTS], Box::new([0; COARSE_BUCKETS]));
-        Self { waits: 0, sum_ns: 0, max_ns: 0, longest: None, causes, preempted, buckets }
-    }
+    buckets: BucketCounts,
 }
 
 impl From<&GroupSums> for GroupTotal {
@@ -139,7 +132,7 @@ impl GroupTotal {
         self.longest = LongestGroupWait::longer(self.longest, LongestGroupWait::of(sums.max_ns, &sums.longest));
         self.causes.iter_mut().zip(&sums.causes).for_each(|(mine, sum)| mine.merge(&sum.into()));
         self.preempted.iter_mut().zip(&sums.preempted).for_each(|(mine, count)| *mine += count);
-        self.buckets.iter_mut().zip(&sums.buckets).for_each(|(mine, count)| *mine += count);
+        self.buckets.add(&sums.buckets);
     }
 
     /// Adds other waits.
@@ -150,19 +143,19 @@ impl GroupTotal {
         self.longest = LongestGroupWait::longer(self.longest, other.longest);
         self.causes.iter_mut().zip(&other.causes).for_each(|(mine, sum)| mine.merge(sum));
         self.preempted.iter_mut().zip(&other.preempted).for_each(|(mine, count)| *mine += count);
-        self.buckets.iter_mut().zip(&*other.buckets).for_each(|(mine, count)| *mine += count);
+        self.buckets.merge(&other.buckets);
     }
 
     /// The buckets with waits: the least value of each and the least above it (ns), and the number of waits.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> {
         let from_ns = |index: usize| index.checked_sub(1).map_or(0, coarse_upper);
-        let buckets = self.buckets.iter().enumerate().filter(|(_, waits)| **waits > 0);
-        buckets.map(move |(index, waits)| (from_ns(index), coarse_upper(index), *waits))
+        self.buckets.iter().map(move |(index, waits)| (from_ns(index), coarse_upper(index), waits))
     }
 
-    /// The number of waits in each of the kernel's buckets (`coarse_upper` of wakelat-common).
-    pub fn bucket_counts(&self) -> &[u64] {
-        &*self.buckets
+    /// The kernel's buckets with waits (`coarse_upper` of wakelat-common), in rising order: the index of each, and the number
+    /// of waits.
+    pub fn bucket_counts(&self) -> impl Iterator<Item = (usize, u64)> + Clone {
+        self.buckets.iter()
     }
 
     /// The waits that have been added since this was `earlier`. The maximum stays that of all waits.
@@ -175,15 +168,14 @@ impl GroupTotal {
         }
         let preempted = added.preempted.iter_mut().zip(&earlier.preempted);
         preempted.for_each(|(mine, other)| *mine = mine.saturating_sub(*other));
-        added.buckets.iter_mut().zip(&*earlier.buckets).for_each(|(mine, other)| *mine = mine.saturating_sub(*other));
+        added.buckets.subtract(&earlier.buckets);
         added
     }
 
     /// Number of waits below `bound_ns`, which must be a power of two from 8 on: then no bucket contains values on both
     /// sides of it, and the number is exact.
     pub fn waits_below(&self, bound_ns: u64) -> u64 {
-        let below = |index: &usize| coarse_upper(*index) <= bound_ns;
-        (0..COARSE_BUCKETS).take_while(below).map(|index| self.buckets[index]).sum()
+        self.buckets.below(bound_ns)
     }
 
     /// An upper bound of the wait that at least `per_mille` of 1,000 waits do not exceed, at most a quarter too high from
@@ -191,9 +183,9 @@ impl GroupTotal {
     pub fn quantile_bound_ns(&self, per_mille: u64) -> u64 {
         let rank = u128::from(self.waits) * u128::from(per_mille);
         let mut seen = 0u128;
-        for (index, count) in self.buckets.iter().enumerate() {
-            seen += u128::from(*count);
-            if *count > 0 && seen * 1_000 >= rank {
+        for (index, count) in self.buckets.iter() {
+            seen += u128::from(count);
+            if seen * 1_000 >= rank {
                 return coarse_upper(index).saturating_sub(1).min(self.max_ns);
             }
         }

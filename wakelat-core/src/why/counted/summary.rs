@@ -1,6 +1,6 @@
 //! The causes of a window that the programs have counted: of all waits, of each group, and which group waited for which.
 
-use std::{cmp::Reverse, sync::Arc};
+use std::{cmp::Reverse, collections::hash_map::Entry, sync::Arc};
 
 use wakelat_common::wait_division::{DividedCause, GroupWords};
 
@@ -247,16 +247,25 @@ impl Sums {
 
 impl CauseTotals {
     /// The causes by group, with at most `max_groups` groups.
-    pub fn summary(&self, groups: &GroupNames, max_groups: usize, not_separated: &[CountedCause]) -> CountedSummary {
+    pub fn into_summary(
+        self,
+        groups: &GroupNames,
+        max_groups: usize,
+        not_separated: &[CountedCause],
+    ) -> CountedSummary {
         let mut index = GroupIndex::new(groups);
-        let mut by_index: HashMap<usize, Sums> = HashMap::default();
-        for (words, total) in &self.groups {
-            by_index.entry(index.named(*words)).or_default().total.merge(total);
+        // Boxed: they are sorted.
+        let mut by_index: HashMap<usize, Box<Sums>> = HashMap::default();
+        for (words, total) in self.groups {
+            match by_index.entry(index.named(words)) {
+                Entry::Occupied(sums) => sums.into_mut().total.merge(&total),
+                Entry::Vacant(place) => _ = place.insert(Box::new(Sums { total, ..Sums::default() })),
+            }
         }
         let mut pairs: HashMap<(usize, usize, CountedCause), CauseTime> = HashMap::default();
-        for ((cause, waiting, running), time) in &self.pairs {
-            let (waiting, runs) = (index.named(*waiting), index.of(*running));
-            let cause = match (CountedCause::without_pair(*cause), runs) {
+        for ((cause, waiting, running), time) in self.pairs {
+            let (waiting, runs) = (index.named(waiting), index.of(running));
+            let cause = match (CountedCause::without_pair(cause), runs) {
                 (Some(cause), _) => cause,
                 (None, None) => CountedCause::System,
                 (None, Some(running)) if running == waiting => CountedCause::OwnGroup,
@@ -264,9 +273,9 @@ impl CauseTotals {
             };
             let by_group = [CountedCause::OwnGroup, CountedCause::OtherGroups, CountedCause::System].contains(&cause);
             if by_group && let Some(sums) = by_index.get_mut(&waiting) {
-                sums.causes[cause as usize].merge(time);
+                sums.causes[cause as usize].merge(&time);
             }
-            pairs.entry((waiting, index.named(*running), cause)).or_default().merge(time);
+            pairs.entry((waiting, index.named(running), cause)).or_default().merge(&time);
         }
         let mut pairs: Vec<PairCauses> = pairs
             .into_iter()
@@ -280,7 +289,7 @@ impl CauseTotals {
         sort_pairs(&mut pairs);
         let without_room = || Sums { total: self.others.clone(), ..Sums::default() };
         let (mut rest, mut all) = (without_room(), without_room());
-        let mut by_size: Vec<(Arc<str>, Sums)> =
+        let mut by_size: Vec<(Arc<str>, Box<Sums>)> =
             by_index.into_iter().map(|(name, sums)| (index.name(name), sums)).collect();
         by_size.sort_by(|(a, of_a), (b, of_b)| (of_b.total.sum_ns, a).cmp(&(of_a.total.sum_ns, b)));
         by_size.iter().for_each(|(_, sums)| all.merge(sums));

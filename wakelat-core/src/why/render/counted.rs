@@ -291,7 +291,7 @@ mod tests {
     fn a_window_without_waits_has_only_its_coverage() {
         let names =
             crate::why::counted::summary::GroupNames { by: CauseGroups::Names, names: &crate::why::testing::TestNames };
-        let text = text(&totals(&[]).summary(&names, 1, &[]), &report(Vec::new()), &Style::default());
+        let text = text(&totals(&[]).into_summary(&names, 1, &[]), &report(Vec::new()), &Style::default());
         assert!(text.starts_with("causes: of 0 waits"), "{text}");
     }
 }

@@ -19,6 +19,7 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicU64},
+    time::{Duration, Instant},
 };
 
 use anyhow::Result;
@@ -35,7 +36,7 @@ use self::{
 };
 use super::measurement::prepare;
 use crate::{
-    collect::Collector,
+    collect::{Collector, heap},
     config::{CaptureProcessConfig, ServeConfig, ServeFile, ServeSettings},
     session::{self, StopReason, View},
     status::status,
@@ -49,6 +50,9 @@ use wakelat_core::{
     },
 };
 
+/// How often free memory is returned to the kernel.
+const TRIM_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Measures until a signal ends the service.
 ///
 /// # Errors
@@ -58,6 +62,7 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
         io::stdout().write_all(config.settings.to_toml().as_bytes())?;
         return Ok(StopReason::Done);
     }
+    heap::return_large_blocks();
     let manager = ServiceManager::connect()?;
     let listen = &config.settings.listen;
     let listener = ServiceSocket::bind(listen)?;
@@ -88,6 +93,7 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
         otlp,
         kubelet,
         captures,
+        trimmed_at: Instant::now(),
         unreported: Vec::new(),
     };
     let stopped = session::run(&config.measurement, &environment, &mut view);
@@ -120,6 +126,8 @@ struct ServiceView {
     otlp_port: Option<u16>,
     kubelet: Option<KubeletRequests>,
     captures: Option<Captures>,
+    /// When the allocator's free memory was last returned.
+    trimmed_at: Instant,
     /// Waits that the next report covers. They become part of the totals together with it: an answer in between would
     /// have waits that are not in its coverage.
     unreported: Vec<CountedSummary>,
@@ -202,9 +210,9 @@ impl View for ServiceView {
         Ok(())
     }
 
-    fn causes(&mut self, causes: &CauseTotals, names: &dyn Names) {
+    fn causes(&mut self, causes: CauseTotals, names: &dyn Names) {
         let groups = GroupNames { by: CauseGroups::Cgroups, names };
-        self.unreported.push(causes.summary(&groups, usize::MAX, &[]));
+        self.unreported.push(causes.into_summary(&groups, usize::MAX, &[]));
     }
 
     fn report(&mut self, report: &Report, _: &mut dyn Write) -> io::Result<()> {
@@ -230,6 +238,11 @@ impl View for ServiceView {
         if let Some(otlp) = &mut self.otlp {
             totals.set_exports(otlp.counts());
             totals.snapshot().iter().for_each(|snapshot| otlp.reading(snapshot));
+        }
+        drop(totals);
+        if self.trimmed_at.elapsed() >= TRIM_INTERVAL {
+            heap::trim();
+            self.trimmed_at = Instant::now();
         }
         self.manager.notify(ServiceState::Alive);
         Ok(())

@@ -67,5 +67,5 @@ pub fn one_neighbour() -> CountedSummary {
         (session, &[(DividedCause::Higher, [1, 0], 2 * MS), (DividedCause::BeforeHistory, [0; 2], 10_000)]),
     ];
     let names = GroupNames { by: CauseGroups::Cgroups, names: &TestNames };
-    totals(&waits).summary(&names, 16, &[CountedCause::Interrupts])
+    totals(&waits).into_summary(&names, 16, &[CountedCause::Interrupts])
 }

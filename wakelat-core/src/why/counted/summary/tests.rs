@@ -8,7 +8,7 @@ use super::{
 };
 
 fn summary(by: CauseGroups, waits: &[(GroupWords, &[TestPart])]) -> CountedSummary {
-    totals(waits).summary(&GroupNames { by, names: &TestNames }, 16, &[])
+    totals(waits).into_summary(&GroupNames { by, names: &TestNames }, 16, &[])
 }
 
 fn ns(causes: &CauseShares) -> Vec<(CountedCause, u128)> {
@@ -61,7 +61,7 @@ fn groups_beyond_the_limit_and_waits_without_room_are_one_group() {
     let mut undivided = GroupSums::EMPTY;
     undivided.begin_wait(9);
     totals.add_other(&undivided);
-    let found = totals.summary(&GroupNames { by: CauseGroups::Cgroups, names: &TestNames }, 1, &[]);
+    let found = totals.into_summary(&GroupNames { by: CauseGroups::Cgroups, names: &TestNames }, 1, &[]);
     assert_eq!((found.groups.len(), found.groups_merged), (2, 2));
     let rest = &found.groups[1];
     assert_eq!((rest.name.as_deref(), rest.total.sum_ns), (None, 59));
@@ -92,7 +92,7 @@ proptest! {
         if lost {
             totals.pairs.retain(|(_, _, running), _| running[0] != 7);
         }
-        let found = totals.summary(&GroupNames { by, names: &TestNames }, max_groups, &[]);
+        let found = totals.into_summary(&GroupNames { by, names: &TestNames }, max_groups, &[]);
         let sum = |causes: &CauseShares| causes.iter().map(|(_, time)| time.ns).sum::<u128>();
         let waited: u128 = waits.iter().flat_map(|(_, parts)| parts).map(|(.., ns)| u128::from(*ns)).sum();
         prop_assert_eq!((found.all.sum_ns, sum(&found.causes)), (waited, waited));
