@@ -56,7 +56,8 @@ mod tests {
                 let tid = slot + round * SLOTS as u32;
                 map.insert(tid, value);
                 simple.insert(tid, value);
-                (0..4 * SLOTS as u32).for_each(|tid| assert_eq!(map.get(tid), simple.get(&tid)));
+                let each = (0..4).flat_map(|round| (0..5).map(move |slot| slot + round * SLOTS as u32));
+                each.for_each(|tid| assert_eq!(map.get(tid), simple.get(&tid)));
             }
         }
     }

@@ -160,7 +160,9 @@ fn assert_whole_segments_or_an_error(changed: &[u8], changed_at: usize, whole: &
 
 #[test]
 fn a_file_cut_anywhere_gives_all_whole_segments_or_an_error() {
-    let events = &stories()["one_hog"].events;
+    let stories = stories();
+    // Every length is read from its beginning: half of the events take a quarter of the time.
+    let events = &stories["one_hog"].events[..40];
     let file = recorded_with_readings(events, 2);
     let segments = (0..file.len()).filter(|length| {
         let cut = &file[..*length];

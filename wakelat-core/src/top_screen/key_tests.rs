@@ -243,11 +243,10 @@ fn every_page_is_drawn_in_every_size() {
     for keys in ["", "c", "v", "?", "/x", "t"] {
         let mut screen = demo_screen(settings());
         type_text(&mut screen, keys);
-        for width in (1..90).chain([200, 500]) {
-            for height in (1..30).chain([60]) {
-                draw_at(&mut screen, (width, height));
-            }
-        }
+        let (widths, heights) = ((1..90).chain([200, 500]), (1..30).chain([60]));
+        let of_each_width = widths.flat_map(|width| [1, 2, 5, 24].map(|height| (width, height)));
+        let of_each_height = heights.flat_map(|height| [1, 20, 40, 80, 200].map(|width| (width, height)));
+        of_each_width.chain(of_each_height).for_each(|size| draw_at(&mut screen, size));
     }
 }
 

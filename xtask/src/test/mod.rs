@@ -6,9 +6,9 @@ mod step;
 mod summary;
 
 use std::io;
-use std::process::{Command, ExitCode};
+use std::process::{Child, Command, ExitCode, Stdio};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use wakelat_build::{Architecture, bpf_programs, static_build, workspace};
 
 use step::StepOutcome;
@@ -30,9 +30,11 @@ pub fn main(args: &TestArgs) -> anyhow::Result<ExitCode> {
     setup::ensure(Purpose::Test)?;
     let mut summary = TestSummary::default();
     if args.filter.is_none() {
+        let mut early_build = early_build_of_programs()?;
         summary.add(step::check("format", cargo(&["fmt", "--all", "--check"]))?);
         summary.add(step::check("clippy", clippy())?);
         summary.add(step::check("documentation", documentation())?);
+        early_build.wait().context("cannot wait for cargo")?;
         summary.add(step::silent_check("programs", bpf_programs::build_command()?)?);
     }
     summary.add(step::tests("tests", tests(args), &mut io::stdout())?);
@@ -47,6 +49,13 @@ pub fn main(args: &TestArgs) -> anyhow::Result<ExitCode> {
         bail!("no test's name contains `{filter}`");
     }
     Ok(if summary.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Begins to build the BPF programs: one crate, and so one CPU, for more than a minute, while clippy has other crates for
+/// the other CPUs. What is wrong with them is reported by the steps that need them.
+fn early_build_of_programs() -> anyhow::Result<Child> {
+    let mut build = bpf_programs::build_command()?;
+    build.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("cannot run cargo")
 }
 
 fn cargo(args: &[&str]) -> Command {
