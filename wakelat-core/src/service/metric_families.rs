@@ -54,19 +54,18 @@ const OTHER: &str = "(other)";
 pub(super) const START_TIME: &str = "wakelat_start_time_seconds";
 pub(super) const LAST_READ_TIME: &str = "wakelat_last_read_time_seconds";
 
-/// All metrics.
-pub fn families<'a>(snapshot: &MetricsSnapshot<'a>) -> Vec<MetricFamily<'a>> {
-    let mut families = Families(Vec::new());
+/// Passes all metrics to `take`, one family after the other: those of 1,000 cgroups would take some MiB together.
+pub fn each_family<'a>(snapshot: &MetricsSnapshot<'a>, mut take: impl FnMut(MetricFamily<'a>)) {
+    let mut families = Families(&mut take);
     waits(snapshot, &mut families);
     coverage(snapshot, &mut families);
     cost(snapshot, &mut families);
-    families.0
 }
 
-/// Families that are being built.
-struct Families<'a>(Vec<MetricFamily<'a>>);
+/// Takes families as they are built.
+struct Families<'a, 't>(&'t mut dyn FnMut(MetricFamily<'a>));
 
-impl<'a> Families<'a> {
+impl<'a> Families<'a, '_> {
     fn add(
         &mut self,
         name: &'static str,
@@ -75,7 +74,7 @@ impl<'a> Families<'a> {
         help: &'static str,
         metrics: Vec<FamilyMetric<'a>>,
     ) {
-        self.0.push(MetricFamily { name, kind, unit, help, metrics });
+        (self.0)(MetricFamily { name, kind, unit, help, metrics });
     }
 
     /// Adds a family of one metric without labels.
@@ -126,7 +125,7 @@ impl<'a> Families<'a> {
     }
 }
 
-fn waits<'a>(snapshot: &MetricsSnapshot<'a>, families: &mut Families<'a>) {
+fn waits<'a>(snapshot: &MetricsSnapshot<'a>, families: &mut Families<'a, '_>) {
     let labels = |cgroup: &str| labels(cgroup, snapshot.pods);
     let named = snapshot.series.series().map(|(name, series)| (Rc::new(labels(name)), series));
     let other = snapshot.series.other().map(|series| (Rc::new(labels(OTHER)), series));
@@ -261,7 +260,7 @@ fn coverage(snapshot: &MetricsSnapshot, families: &mut Families) {
         families.number("wakelat_kubelet_pods", "pod", "Pods in the last list of the kubelet.", pods.pods());
     }
     if !snapshot.captures.is_empty() {
-        families.0.extend(capture_counts::families(snapshot.captures));
+        capture_counts::families(snapshot.captures).into_iter().for_each(&mut *families.0);
     }
     let lost = "Parts of waits whose pair of cgroups had no room.";
     families.counter("wakelat_pairs_lost", "part", lost, snapshot.series.pairs_lost());

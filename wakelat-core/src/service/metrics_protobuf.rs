@@ -6,7 +6,7 @@ use prost::Message;
 use super::{
     exemplar::WaitExemplar,
     exponential::{ExponentialBuckets, SCHEMA, ZERO_NS},
-    metric_families::{MetricsSnapshot, classic_buckets, families},
+    metric_families::{MetricsSnapshot, classic_buckets, each_family},
     metric_family::{FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricUnit, MetricValue},
 };
 use crate::why::counted::GroupTotal;
@@ -16,10 +16,8 @@ pub fn render(snapshot: &MetricsSnapshot) -> Vec<u8> {
     let constant: Vec<proto::LabelMessage> =
         snapshot.labels.iter().map(|(name, value)| proto::LabelMessage::new(name, value)).collect();
     let mut out = Vec::new();
-    for family in families(snapshot) {
-        // A vector grows, so there is always room.
-        _ = message(&family, &constant).encode_length_delimited(&mut out);
-    }
+    // A vector grows, so there is always room.
+    each_family(snapshot, |family| _ = message(&family, &constant).encode_length_delimited(&mut out));
     out
 }
 
@@ -289,7 +287,8 @@ mod tests {
     fn every_family_of_the_text_is_a_message_with_all_labels() {
         let labels = ConstantLabels::new([("zone".to_owned(), "a".to_owned())].into()).unwrap();
         let (bytes, names) = with_example(&labels, |snapshot| {
-            let names: Vec<_> = families(snapshot).iter().map(|family| family.name).collect();
+            let mut names = Vec::new();
+            each_family(snapshot, |family| names.push(family.name));
             (render(snapshot), names)
         });
         let mut rest = bytes.as_slice();

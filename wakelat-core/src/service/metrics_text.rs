@@ -7,7 +7,7 @@ use std::fmt::{self, Display, Write as _};
 use super::{
     constant_labels::escaped,
     exemplar::WaitExemplar,
-    metric_families::{MetricsSnapshot, classic_buckets, families},
+    metric_families::{MetricsSnapshot, classic_buckets, each_family},
     metric_family::{FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricUnit, MetricValue},
 };
 
@@ -23,7 +23,7 @@ pub enum TextFormat {
 /// Renders all metrics.
 pub fn render(snapshot: &MetricsSnapshot, format: TextFormat) -> String {
     let mut text = MetricsText { out: String::new(), format, constant: snapshot.labels.to_string() };
-    families(snapshot).iter().for_each(|family| text.family(family));
+    each_family(snapshot, |family| text.family(&family));
     if format == TextFormat::OpenMetrics {
         text.out.push_str("# EOF\n");
     }

@@ -21,7 +21,7 @@ use self::{
     streams::{StreamKey, StreamPoint, StreamValue, Streams},
 };
 use super::exemplar::WaitExemplar;
-use super::metric_families::{LAST_READ_TIME, MetricsSnapshot, START_TIME, families};
+use super::metric_families::{LAST_READ_TIME, MetricsSnapshot, START_TIME, each_family};
 use super::metric_family::{FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricUnit, MetricValue};
 use super::pod_labels::POD_NAME_LABELS;
 use crate::why::counted::GroupTotal;
@@ -57,8 +57,11 @@ impl OtlpExporter {
         let end_unix_ns = began_unix_ns.saturating_add(snapshot.report.duration_ns);
         let mut export = Export { exporter: self, began_unix_ns, end_unix_ns, metrics: Vec::new() };
         // Each point has these instants itself.
-        let is_exported = |family: &&MetricFamily| ![START_TIME, LAST_READ_TIME].contains(&family.name);
-        families(snapshot).iter().filter(is_exported).for_each(|family| export.family(family));
+        each_family(snapshot, |family| {
+            if ![START_TIME, LAST_READ_TIME].contains(&family.name) {
+                export.family(&family);
+            }
+        });
         let metrics = export.metrics;
         self.streams.end_export(end_unix_ns);
         let scope = InstrumentationScope { name: "wakelat".to_owned(), version: snapshot.version.to_owned() };
