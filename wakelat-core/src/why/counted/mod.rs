@@ -1,7 +1,7 @@
 //! Causes of waits that the programs have counted (`why --mode aggregate`): the sums of each group and of each pair of
 //! groups, as they come from the kernel. [`summary`] draws conclusions from them.
 
-mod bucket_counts;
+mod coarse_counts;
 pub mod summary;
 
 use wakelat_common::{
@@ -9,7 +9,7 @@ use wakelat_common::{
     wait_division::{CAUSE_SLOTS, DIVIDED_CAUSES, DividedCause, GroupWords},
 };
 
-use self::{bucket_counts::BucketCounts, summary::CountedCause};
+use self::{coarse_counts::CoarseCounts, summary::CountedCause};
 use crate::{aggregate::key::Key, hash::HashMap, wait::Comm};
 
 /// The groups by which causes are counted.
@@ -98,7 +98,7 @@ pub struct GroupTotal {
     pub longest: Option<LongestGroupWait>,
     causes: [CauseTime; DIVIDED_CAUSES],
     preempted: [u64; CAUSE_SLOTS],
-    buckets: BucketCounts,
+    buckets: CoarseCounts,
 }
 
 impl From<&GroupSums> for GroupTotal {

@@ -4,14 +4,14 @@ use wakelat_common::cause_sums::{COARSE_BUCKETS, coarse_upper};
 
 /// Numbers of waits by bucket (`coarse_upper` of wakelat-common).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BucketCounts {
+pub struct CoarseCounts {
     /// The index of the first bucket with waits; 0 if there are none.
     first: usize,
     /// From the first bucket with waits to the last.
     counts: Vec<u64>,
 }
 
-impl BucketCounts {
+impl CoarseCounts {
     /// Adds the numbers of all buckets from the first one on.
     pub fn add(&mut self, counts: &[u64; COARSE_BUCKETS]) {
         let Some(first) = counts.iter().position(|count| *count > 0) else { return };
@@ -84,13 +84,13 @@ mod tests {
         })
     }
 
-    fn of(counts: &[u64; COARSE_BUCKETS]) -> BucketCounts {
-        let mut found = BucketCounts::default();
+    fn of(counts: &[u64; COARSE_BUCKETS]) -> CoarseCounts {
+        let mut found = CoarseCounts::default();
         found.add(counts);
         found
     }
 
-    fn each(found: &BucketCounts) -> [u64; COARSE_BUCKETS] {
+    fn each(found: &CoarseCounts) -> [u64; COARSE_BUCKETS] {
         let mut counts = [0; COARSE_BUCKETS];
         found.iter().for_each(|(index, count)| counts[index] = count);
         counts
