@@ -2,6 +2,7 @@
 
 mod aggregated_waits;
 mod begin_period;
+mod cgroup_tree;
 pub(crate) mod clock;
 mod drain;
 mod end_window;

@@ -7,15 +7,15 @@
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
-    fs::{self, DirEntry},
-    os::unix::fs::{DirEntryExt as _, MetadataExt as _},
-    path::{Path, PathBuf},
+    fs,
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
+use super::cgroup_tree::CgroupTree;
 use wakelat_core::{
     aggregate::key::{Key, Names},
-    hash::{HashMap, HashSet},
+    hash::HashMap,
     wait::{Comm, Namespace, Wait},
 };
 use wakelat_kernel::{
@@ -30,27 +30,11 @@ const NAME_MAX_AGE: Duration = Duration::from_millis(500);
 /// Maximum number of threads whose names are kept. If there are more, those not seen lately are dropped.
 const THREADS: usize = 65_536;
 
-/// Number of cgroups from which on the paths of removed ones are dropped, so that a run without an end needs no more and
-/// more memory.
-const CGROUPS: usize = 65_536;
-
-/// The same for a run that uses each path at once.
-const CGROUPS_USED_AT_ONCE: usize = 4_096;
-
 /// A cache of names.
 pub struct NameResolver {
     /// Path of /proc.
     proc: PathBuf,
-    cgroup_mount: Option<PathBuf>,
-    cgroups: RefCell<HashMap<u64, CgroupPath>>,
-    /// Number of cgroups from which on the paths of removed ones are dropped.
-    cgroups_kept: usize,
-    /// How often all cgroups have been read.
-    cgroup_walks: Cell<u64>,
-    /// The number of cgroups when all were last read by [`Self::follow_cgroups`], as the kernel prints it.
-    cgroup_stat: RefCell<String>,
-    /// Cgroups seen in samples whose paths are not known yet.
-    new_cgroups: RefCell<HashSet<u64>>,
+    cgroups: CgroupTree,
     comms: RefCell<HashMap<u32, CachedName>>,
     /// The last names of [`Self::learn`], by some bits of the TID: the name of a thread that runs again and again is stored
     /// once for each age.
@@ -63,13 +47,6 @@ pub struct NameResolver {
     symbol_files: Option<KernelSymbolFiles>,
     /// The kernel's symbols, read when the first is needed.
     symbols: OnceCell<KernelSymbols>,
-}
-
-/// The path of a cgroup, and the last walk that found it.
-#[derive(Clone, Default)]
-struct CgroupPath {
-    path: String,
-    walk: u64,
 }
 
 /// A thread's name and the age at which it was read; `comm` is `None` if there was no such thread.
@@ -87,12 +64,7 @@ impl NameResolver {
             namespaces: PidNamespaces::new(proc.clone()),
             symbol_files: None,
             proc,
-            cgroup_mount,
-            cgroups: RefCell::default(),
-            cgroups_kept: CGROUPS,
-            cgroup_walks: Cell::new(0),
-            cgroup_stat: RefCell::default(),
-            new_cgroups: RefCell::default(),
+            cgroups: CgroupTree::new(cgroup_mount),
             comms: RefCell::default(),
             learned: RefCell::default(),
             age: Cell::new(0),
@@ -101,9 +73,9 @@ impl NameResolver {
         }
     }
 
-    /// Each path is used soon after its ID was noted, and not again.
+    /// Each path of a cgroup is used soon after its ID was noted, and not again.
     pub fn use_paths_at_once(&mut self) {
-        self.cgroups_kept = CGROUPS_USED_AT_ONCE;
+        self.cgroups.use_paths_at_once();
     }
 
     /// Reads or opens what needs a privilege, if events between waits are shown: the namespaces of processes and the
@@ -116,20 +88,14 @@ impl NameResolver {
     /// Reads the existing cgroups if waits are grouped by them, because some may be gone later.
     pub fn prepare(&self, keys: &[Key]) {
         if keys.iter().any(|key| matches!(key, Key::Cgroup | Key::Container)) {
-            self.read_cgroups();
+            self.cgroups.read();
         }
     }
 
     /// Reads all cgroups again if their number has changed since the last call: one that ends before its ID is read
     /// from the kernel's tables has a name.
     pub fn follow_cgroups(&self) {
-        let Some(mount) = &self.cgroup_mount else { return };
-        // Also counts those that are removed, but still in use (Documentation/admin-guide/cgroup-v2.rst).
-        let stat = fs::read_to_string(mount.join("cgroup.stat")).unwrap_or_default();
-        if *self.cgroup_stat.borrow() != stat {
-            self.read_cgroups();
-            self.cgroup_stat.replace(stat);
-        }
+        self.cgroups.follow();
     }
 
     /// Stores a thread's name from a sample.
@@ -164,21 +130,12 @@ impl NameResolver {
 
     /// Looks up this cgroup with the next [`Self::resolve_new_cgroups`], unless it is known.
     pub fn note_cgroup(&self, id: u64) {
-        if !self.cgroups.borrow().contains_key(&id) {
-            self.new_cgroups.borrow_mut().insert(id);
-        }
+        self.cgroups.note(id);
     }
 
     /// Called after each batch of samples: looks up all its new cgroups at once.
     pub fn resolve_new_cgroups(&self) {
-        let new = self.new_cgroups.take();
-        if !new.is_empty() {
-            self.read_cgroups();
-            let mut cgroups = self.cgroups.borrow_mut();
-            let walk = self.cgroup_walks.get();
-            let unnamed = |id| CgroupPath { path: unnamed(id), walk };
-            new.into_iter().for_each(|id| _ = cgroups.entry(id).or_insert_with(|| unnamed(id)));
-        }
+        self.cgroups.resolve_new();
         if self.fresh_since.get().elapsed() >= NAME_MAX_AGE {
             self.advance_age();
         }
@@ -216,62 +173,11 @@ impl NameResolver {
         let name = fs::read(self.proc.join(format!("{tid}/comm"))).ok()?;
         Some(Comm::new(name.strip_suffix(b"\n").unwrap_or(&name)))
     }
-
-    /// Reads the paths of all existing cgroups.
-    fn read_cgroups(&self) {
-        let Some(mount) = &self.cgroup_mount else { return };
-        let walk = self.cgroup_walks.get() + 1;
-        self.cgroup_walks.set(walk);
-        self.walk(mount, mount);
-        let mut cgroups = self.cgroups.borrow_mut();
-        if cgroups.len() > self.cgroups_kept {
-            // Waits of a cgroup that was there at the walk before may still arrive.
-            cgroups.retain(|_, known| known.walk + 1 >= walk);
-        }
-    }
-
-    /// Reads the paths of all cgroups below `directory`. A path never changes: cgroup v2 has no renaming
-    /// (`cgroup1_rename()`, kernel/cgroup/cgroup-v1.c).
-    fn walk(&self, mount: &Path, directory: &Path) {
-        let Ok(entries) = fs::read_dir(directory) else { return };
-        for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-            let path = entry.path();
-            let mut cgroups = self.cgroups.borrow_mut();
-            let known = cgroups.entry(entry.ino()).or_default();
-            known.walk = self.cgroup_walks.get();
-            if !known.path.starts_with('/') {
-                known.path = format!("/{}", path.strip_prefix(mount).unwrap_or(&path).display());
-            }
-            drop(cgroups);
-            if may_have_directories(&entry) {
-                self.walk(mount, &path);
-            }
-        }
-    }
-}
-
-/// Whether a directory may have others below it, by its number of links, which is much faster than reading it: most cgroups
-/// have none. There is a link from each directory below it, besides its name and its own `.` (`kernfs_refresh_inode()`,
-/// fs/kernfs/inode.c, 5.10 to 7.2).
-fn may_have_directories(directory: &DirEntry) -> bool {
-    const WITHOUT_DIRECTORIES: u64 = 2;
-    directory.metadata().is_ok_and(|metadata| metadata.nlink() != WITHOUT_DIRECTORIES)
-}
-
-/// The name of a cgroup without a path. The root's inode is 1, as the first that its hierarchy numbers
-/// (`__kernfs_new_node()`, fs/kernfs/dir.c, 5.10 to 6.7), and has no entry in any directory; any other cgroup
-/// is gone.
-fn unnamed(id: u64) -> String {
-    if id <= 1 { "/".to_owned() } else { format!("(cgroup {id}, gone)") }
 }
 
 impl Names for NameResolver {
     fn cgroup(&self, id: u64) -> String {
-        self.note_cgroup(id);
-        if self.new_cgroups.borrow().contains(&id) {
-            self.resolve_new_cgroups();
-        }
-        self.cgroups.borrow().get(&id).map_or_else(|| unnamed(id), |known| known.path.clone())
+        self.cgroups.path(id)
     }
 
     fn namespace(&self, tid: u32) -> Option<Namespace> {
@@ -403,70 +309,5 @@ mod tests {
         }
         assert!(resolver.comms.borrow().len() <= 2 * THREADS);
         assert_eq!(name(&resolver, 1), None);
-    }
-
-    #[test]
-    fn cgroups_at_any_depth_have_paths() {
-        let mount = Proc::new("deep");
-        let resolver = NameResolver { cgroup_mount: Some(mount.0.clone()), ..NameResolver::new(None) };
-        let deepest = mount.0.join("a/b/c");
-        fs::create_dir_all(&deepest).unwrap();
-        fs::create_dir_all(mount.0.join("a/leaf")).unwrap();
-        resolver.prepare(&[Key::Cgroup]);
-        for path in ["a", "a/b", "a/b/c", "a/leaf"] {
-            let id = fs::metadata(mount.0.join(path)).unwrap().ino();
-            assert_eq!(resolver.cgroup(id), format!("/{path}"));
-        }
-    }
-
-    #[test]
-    fn a_cgroup_removed_after_its_first_wait_keeps_its_path() {
-        let mount = Proc::new("cgroups");
-        let resolver = NameResolver { cgroup_mount: Some(mount.0.clone()), ..NameResolver::new(None) };
-        resolver.prepare(&[Key::Cgroup]);
-        let path = mount.0.join("job.slice");
-        fs::create_dir_all(&path).unwrap();
-        let id = fs::metadata(&path).unwrap().ino();
-        resolver.learn_from(&Wait { cgroup_id: Some(id), ..testing::wait() }, &[Key::Cgroup]);
-        resolver.resolve_new_cgroups();
-        fs::remove_dir(&path).unwrap();
-        assert_eq!(resolver.cgroup(id), "/job.slice");
-        assert_eq!(resolver.cgroup(u64::MAX), format!("(cgroup {}, gone)", u64::MAX));
-    }
-
-    #[test]
-    fn paths_of_many_removed_cgroups_are_dropped_and_others_are_kept() {
-        let mount = Proc::new("many-cgroups");
-        let resolver = NameResolver { cgroup_mount: Some(mount.0.clone()), ..NameResolver::new(None) };
-        let path = mount.0.join("job.slice");
-        fs::create_dir_all(&path).unwrap();
-        let id = fs::metadata(&path).unwrap().ino();
-        resolver.prepare(&[Key::Cgroup]);
-        let path = || CgroupPath { path: "/removed".to_owned(), walk: 0 };
-        let removed = (0..=CGROUPS as u64).map(|at| (u64::MAX - at, path()));
-        resolver.cgroups.borrow_mut().extend(removed);
-        resolver.prepare(&[Key::Cgroup]);
-        resolver.prepare(&[Key::Cgroup]);
-        assert_eq!((resolver.cgroup(id).as_str(), resolver.cgroups.borrow().len()), ("/job.slice", 1));
-    }
-
-    #[test]
-    fn a_cgroup_that_ends_before_the_first_look_at_its_id_has_a_path_if_the_number_of_cgroups_changed() {
-        let (mount, gone) = (Proc::new("churn"), Proc::new("churned"));
-        let resolver = NameResolver { cgroup_mount: Some(mount.0.clone()), ..NameResolver::new(None) };
-        let lived_until = |name: &str, stat: Option<&str>| {
-            let path = mount.0.join(name);
-            fs::create_dir_all(&path).unwrap();
-            let id = fs::metadata(&path).unwrap().ino();
-            stat.into_iter().for_each(|stat| fs::write(mount.0.join("cgroup.stat"), stat).unwrap());
-            resolver.follow_cgroups();
-            // It is gone from the mount, and keeps its number: a file system may use that of a removed one again.
-            fs::rename(&path, gone.0.join(name)).unwrap();
-            resolver.cgroup(id)
-        };
-        assert_eq!(lived_until("first", Some("nr_descendants 1\n")), "/first");
-        // Read only if the number has changed.
-        assert!(lived_until("second", None).ends_with(", gone)"));
-        assert_eq!(lived_until("third", Some("nr_descendants 2\n")), "/third");
     }
 }

@@ -352,13 +352,8 @@ mod tests {
             .series()
             .map(|(name, series)| {
                 let total = series.total();
-                (
-                    name.to_owned(),
-                    1_000,
-                    total.waits,
-                    total.sum_ns as f64,
-                    total.bucket_counts().map(|(_, count)| count).sum(),
-                )
+                let in_buckets = total.bucket_counts().map(|(_, count)| count).sum();
+                (name.to_owned(), 1_000, total.waits, total.sum_ns as f64, in_buckets)
             })
             .collect();
         assert_eq!(points[..expected.len()], expected);
