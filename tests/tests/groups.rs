@@ -70,6 +70,10 @@ fn each_thread_has_the_waits_that_the_kernel_counts_for_it(attach: AttachCase) -
     until("the creator is blocked", || procfs::is_blocked(creator));
     let before = Account::of(creator);
     let wakelat = hist(attach, &[&QUEUED, &["--by", "tid", "--comm", NAME]]);
+    // Switches that the machine hides are noticed by the kernel's count of them, from the first one on that is seen. This
+    // thread is switched to and from the creator's CPU, before the creator is.
+    let visitor = std::thread::spawn(|| set_affinity([machine::one_cpu()]));
+    visitor.join().expect("a thread can move to the CPU");
     ask.send(()).expect("the creator is waiting");
     let (_, workers) = answers.recv().expect("the creator answers");
     workers.iter().for_each(CompetingThread::begin);

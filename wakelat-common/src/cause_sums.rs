@@ -260,6 +260,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn tables_on_few_cpus_have_more_places_but_stay_small() {
+        let bytes = |cpus: u32| {
+            let of = |places: u32, size: usize| 2 * cpus as usize * places as usize * size;
+            of(direct_groups(cpus), size_of::<DirectGroup>()) + of(direct_pairs(cpus), size_of::<DirectPair>())
+        };
+        assert!(direct_groups(2) >= 200, "{}", direct_groups(2));
+        for cpus in 1..=16 {
+            assert!(bytes(cpus) <= 5 << 20, "{cpus}: {}", bytes(cpus));
+            assert!(direct_groups(cpus).is_power_of_two() && direct_pairs(cpus).is_power_of_two(), "{cpus}");
+        }
+        assert_eq!((direct_groups(8_192), direct_pairs(8_192)), (32, 128));
+    }
+
+    #[test]
     fn a_cause_with_several_parts_counts_its_wait_once() {
         let mut sums = GroupSums::EMPTY;
         sums.begin_wait(30);
