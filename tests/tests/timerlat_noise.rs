@@ -69,7 +69,9 @@ fn a_thread_above_the_tracers_is_named_with_its_time(source: &str) -> TestOutcom
     .join()
     .expect("the thread does not panic");
     let (ended, trace) = tracer::end(wakelat);
-    let most = trace.threads.iter().max_by_key(|(_, ns)| **ns).map(|((_, name), _)| name.as_str());
+    // Where a busy host delays an emulated CPU's timer, its idle task has what passes until the tracer runs.
+    let tasks = trace.threads.iter().filter(|((_, name), _)| !name.starts_with("swapper/"));
+    let most = tasks.max_by_key(|(_, ns)| **ns).map(|((_, name), _)| name.as_str());
     assert_eq!(most, Some("wl-burner"), "{:?}", trace.threads);
     assert_named("wl-burner", cpu, burnt_ns, &ended, &trace);
     Ok(())
