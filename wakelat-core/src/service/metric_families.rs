@@ -54,7 +54,7 @@ const OTHER: &str = "(other)";
 pub(super) const START_TIME: &str = "wakelat_start_time_seconds";
 pub(super) const LAST_READ_TIME: &str = "wakelat_last_read_time_seconds";
 
-/// Passes all metrics to `take`, one family after the other: those of 1,000 cgroups would take some MiB together.
+/// Passes all metrics to `take`, one family after the other: together, the metrics of 1,000 cgroups would take some MiB.
 pub fn each_family<'a>(snapshot: &MetricsSnapshot<'a>, mut take: impl FnMut(MetricFamily<'a>)) {
     let mut families = Families(&mut take);
     waits(snapshot, &mut families);

@@ -55,7 +55,7 @@ impl NeighbourTable {
             if !is_neighbour {
                 continue;
             }
-            // Most pairs are known, and only those of named cgroups are.
+            // Most pairs are known already, and all of these have named cgroups.
             let (key, is_full) = ((Arc::clone(waiting), Arc::clone(running)), self.pairs.len() >= MAX_PAIRS);
             let pair = match self.pairs.entry(key) {
                 Entry::Occupied(pair) => pair.into_mut(),

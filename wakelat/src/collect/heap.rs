@@ -1,7 +1,7 @@
 //! Returns memory that the allocator keeps to the kernel.
 
-/// Returns free memory. The kernel's types take some 25 MiB while the programs are loaded, in small pieces, which the
-/// allocator would keep.
+/// Returns free memory. The allocator keeps small pieces: the kernel's types take some 25 MiB while the programs are
+/// loaded, and each reading of a service takes and frees many.
 pub fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes a number, and releases only memory that is free.

@@ -19,6 +19,11 @@ const KEPT: usize = 65_536;
 /// The same for a run that uses each path at once.
 const KEPT_IF_USED_AT_ONCE: usize = 4_096;
 
+/// For how many walks the path of a removed cgroup is kept in any case. Its last waits come with the next reading of the
+/// kernel's tables, and up to three walks are made until their path has been used: at the readings before and after, and
+/// once in between.
+const KEPT_WALKS: u64 = 4;
+
 /// A cache of the paths of cgroups.
 pub struct CgroupTree {
     mount: Option<PathBuf>,
@@ -66,8 +71,7 @@ impl CgroupTree {
         self.walk(mount, mount);
         let mut cgroups = self.cgroups.borrow_mut();
         if cgroups.len() > self.kept {
-            // Waits of a cgroup that was there at the walk before may still arrive.
-            cgroups.retain(|_, known| known.walk + 1 >= walk);
+            cgroups.retain(|_, known| known.walk + KEPT_WALKS >= walk);
         }
     }
 
@@ -194,8 +198,8 @@ mod tests {
         tree.read();
         let removed = |at: u64| (u64::MAX - at, CgroupPath { path: "/removed".to_owned(), walk: 1 });
         tree.cgroups.borrow_mut().extend((0..=KEPT_IF_USED_AT_ONCE as u64).map(removed));
-        // One that was there at the walk before is kept.
-        tree.read();
+        // They may still be needed.
+        (0..KEPT_WALKS).for_each(|_| tree.read());
         assert_eq!(tree.path(u64::MAX), "/removed");
         tree.read();
         assert_eq!((tree.path(id).as_str(), tree.cgroups.borrow().len()), ("/job.slice", 1));
