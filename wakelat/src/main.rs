@@ -8,7 +8,10 @@ use std::{
 };
 
 use anyhow::Result;
-use rustix::process::{Resource, getrlimit};
+use rustix::{
+    io::Errno,
+    process::{Resource, getrlimit},
+};
 use wakelat::{
     cli::{self, Invocation},
     commands,
@@ -44,10 +47,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether a system call failed with `errno`.
+/// Whether a system call failed with `errno`. The standard library and rustix have types of their own for it.
 fn has_failed_by(error: &anyhow::Error, errno: i32) -> bool {
-    let is = |cause: &io::Error| cause.raw_os_error() == Some(errno);
-    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(is))
+    error.chain().any(|cause| {
+        let of_std = cause.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+        let of_rustix = || cause.downcast_ref::<Errno>().map(|errno| errno.raw_os_error());
+        of_std.or_else(of_rustix) == Some(errno)
+    })
 }
 
 fn run(command: &Command) -> Result<ExitCode> {
