@@ -4,6 +4,7 @@ use crate::{
     counter::{Counters, SUBJECTS},
     program_runs::CpuProgramRuns,
     queue_clock::QueueState,
+    record_slots::SlotRing,
 };
 
 /// The words of a CPU, which no other CPU writes.
@@ -16,8 +17,8 @@ pub struct CpuWords {
     pub queue: QueueState,
     /// Indexed by [`Subject`](crate::counter::Subject).
     pub counters: [Counters; SUBJECTS as usize],
-    /// Fills the last cache line.
-    reserved: [u64; 2],
+    /// Its ring of slots, if the programs pass records.
+    pub slots: SlotRing,
 }
 
 const _: () = assert!(size_of::<CpuWords>().is_multiple_of(64));

@@ -21,6 +21,7 @@ pub mod program_runs;
 pub mod queue_clock;
 #[cfg(feature = "user")]
 pub mod record_bytes;
+pub mod record_slots;
 pub mod sample;
 pub mod stack;
 pub mod task_sampling;
@@ -58,6 +59,8 @@ mod pod {
     unsafe impl aya::Pod for crate::program_run_budget::CpuRuns {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::cpu_words::CpuWords {}
+    // SAFETY: repr(C), integers only, without padding.
+    unsafe impl aya::Pod for crate::record_slots::RecordSlot {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::window::WindowWords {}
     // SAFETY: repr(C), integers only, without padding.

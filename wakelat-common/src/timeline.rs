@@ -50,7 +50,7 @@ pub struct CpuState {
     /// When the active interrupt of each [`source`] began: ns of CLOCK_MONOTONIC; 0 if there is none. There is one
     /// at most: handlers and the CPU's own interrupts run with interrupts off, softirqs one after the other.
     pub from_ns: [u64; 3],
-    /// Records lost so far because the ring buffer was full. Incremented by one instruction, as an
+    /// Records lost so far because a ring buffer or the ring of slots was full. Incremented by one instruction, as an
     /// interrupt may come between any two and lose a record of its own.
     pub lost: u64,
     /// Switches so far. Wraps around.

@@ -27,9 +27,14 @@ pub fn reserve<R: 'static>(here: *mut CpuState, cpu: u32) -> Option<(RingBufEntr
     match wait_record::reserve(cpu) {
         // SAFETY: the pointer is to this CPU's own entry; an aligned word is read in one access.
         Some(slot) => Some((slot, unsafe { lost.read_volatile() } as u32)),
-        None => {
-            add(lost, 1);
-            None
-        }
+        None => count_lost(here),
     }
+}
+
+/// Counts a record of this CPU that had no room.
+#[inline(always)]
+pub fn count_lost<R>(here: *mut CpuState) -> Option<R> {
+    // SAFETY: this CPU's own entry: see `reserve`.
+    add(unsafe { &raw mut (*here).lost }, 1);
+    None
 }

@@ -9,6 +9,12 @@ use crate::cpu_array;
 #[btf_map]
 static CPU_WORDS: Array<CpuWords, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
+/// The words of `cpu`, which is this CPU.
+#[inline(always)]
+pub fn of(cpu: u32) -> Option<*mut CpuWords> {
+    CPU_WORDS.get_ptr_mut(cpu)
+}
+
 /// The words of this CPU.
 #[inline(always)]
 pub fn own() -> Option<*mut CpuWords> {

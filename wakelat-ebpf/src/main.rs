@@ -53,6 +53,8 @@ mod program_run_budget;
 #[cfg(target_arch = "bpf")]
 mod program_run_timer;
 #[cfg(target_arch = "bpf")]
+mod record_slots;
+#[cfg(target_arch = "bpf")]
 mod ring_buffers;
 #[cfg(target_arch = "bpf")]
 mod stack;

@@ -6,6 +6,7 @@
 
 use aya_ebpf::{
     Global,
+    bindings::BPF_RB_FORCE_WAKEUP,
     btf_maps::{ArrayOfMaps, RingBuf},
     helpers::generated::bpf_ringbuf_query,
     macros::btf_map,
@@ -46,6 +47,14 @@ pub fn is_at_watermark(cpu: u32) -> bool {
     // SAFETY: the map is a ring buffer.
     let waiting = unsafe { bpf_ringbuf_query(core::ptr::from_ref(ring).cast_mut().cast(), BPF_RB_AVAIL_DATA) };
     waiting >= RING_WATERMARK.load()
+}
+
+/// Wakes the reader, without a record.
+#[inline(always)]
+pub fn wake_reader(cpu: u32) {
+    if let Some(nothing) = reserve::<u64>(cpu) {
+        nothing.discard(BPF_RB_FORCE_WAKEUP.into());
+    }
 }
 
 #[inline(always)]

@@ -27,6 +27,7 @@ use crate::{
     filter,
     kernel_structs::{Read, Task, TaskFields as _, name_of},
     maps::{CpuCounters, WITH_CGROUP, feature_enabled},
+    record_slots::{self, NextSlot},
     stack,
     switch_waits::{self, SwitchContext},
     throttle_steal_clocks, wait_record, window,
@@ -229,13 +230,22 @@ pub fn emit<R: Read, W: WaitSource>(
     let recorded = unsafe { mem::replace(&mut (*here).current, current) };
     let unchanged = (unseen == 0 || unseen == UNSEEN_UNKNOWN) && is_unchanged(prev, prev_pid, recorded);
     let sent = if unchanged {
-        cpu_state::reserve(here, cpu).map(
-            #[inline(always)]
-            |(mut slot, lost)| {
-                slot.write(record(kind::SWITCH, lost, wait.wait()));
-                wait_record::submit(slot, cpu, check_ring);
-            },
-        )
+        match record_slots::next(cpu) {
+            NextSlot::Vacant(slot) => {
+                // SAFETY: the pointer is to this CPU's own entry.
+                let lost = unsafe { (*here).lost } as u32;
+                slot.write(record(kind::SWITCH, lost, wait.wait()), check_ring);
+                Some(())
+            }
+            NextSlot::Occupied => cpu_state::count_lost(here),
+            NextSlot::NoRing => cpu_state::reserve(here, cpu).map(
+                #[inline(always)]
+                |(mut slot, lost)| {
+                    slot.write(record(kind::SWITCH, lost, wait.wait()));
+                    wait_record::submit(slot, cpu, check_ring);
+                },
+            ),
+        }
     } else {
         cpu_state::reserve(here, cpu).map(
             #[inline(always)]

@@ -1,5 +1,4 @@
-//! Sends a [`Sample`] through the ring buffer for each wait that `sched_switch` ends; also reserves and
-//! submits the records of all other programs.
+//! Sends a [`Sample`] for each wait that `sched_switch` ends; also reserves and submits the records of all other programs.
 
 use aya_ebpf::{
     bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
@@ -12,6 +11,7 @@ use crate::{
     ended_wait::EndedWait,
     kernel_structs::TaskFields,
     maps::{CpuCounters, WITH_CGROUP},
+    record_slots::{self, NextSlot},
     ring_buffers,
 };
 
@@ -88,19 +88,28 @@ pub fn emit<T: TaskFields>(tally: CpuCounters, ending: EndedWait, prev: T, next:
     }
 }
 
-/// Sends the sample that `sample` makes for this CPU. Calls `count` once it is written, for the number of
-/// samples that this CPU has sent. Returns false if there is no room.
+/// Sends the sample that `sample` makes for this CPU. Calls `count` once there is room for it, for the number of samples that
+/// this CPU has sent. Returns false if there is no room. Call it only in programs on `sched_switch`.
 #[inline(always)]
-pub fn send(sample: impl FnOnce(u32) -> Sample, count: impl FnOnce() -> u64) -> bool {
+pub fn send(sample: impl Fn(u32) -> Sample, count: impl FnOnce() -> u64) -> bool {
     // SAFETY: no arguments, no side effects.
     let cpu = unsafe { bpf_get_smp_processor_id() };
-    let Some(mut slot) = ring_buffers::reserve::<Sample>(cpu) else { return false };
-    slot.write(sample(cpu));
     // To wake the reader for each sample would cost ten times as much as the sample, and would itself be
     // measured.
-    let check_ring = count() & (CHECK_RING_EVERY - 1) == 0;
-    submit(slot, cpu, check_ring);
-    true
+    let is_check_due = |count: u64| count & (CHECK_RING_EVERY - 1) == 0;
+    match record_slots::next(cpu) {
+        NextSlot::Vacant(slot) => {
+            slot.write(sample(cpu), is_check_due(count()));
+            true
+        }
+        NextSlot::Occupied => false,
+        NextSlot::NoRing => {
+            let Some(mut slot) = ring_buffers::reserve::<Sample>(cpu) else { return false };
+            slot.write(sample(cpu));
+            submit(slot, cpu, is_check_due(count()));
+            true
+        }
+    }
 }
 
 /// Reserves room for a record in the ring buffer of `cpu`, which is this CPU; `None` if it is full.

@@ -31,7 +31,8 @@ use super::{
     program_run_budget::RunBudget,
     program_runs::ProgramRunMap,
     queue_clock_table::{QueueTable, QueueTableSize},
-    ring_buffers::UnmappedRings,
+    record_slots::{SentRecords, SlotLayout},
+    ring_buffers::{UnmappedRings, online_cpus},
     running_programs::RunningPrograms,
     stack_maps::StackMaps,
     task_table::{TaskTable, TaskTableSize},
@@ -118,7 +119,14 @@ impl Collector {
             _ => RecordOffsets::default(),
         };
         let cpus = cpus::possible()?;
-        let rings = UnmappedRings::new(settings.ring_bytes)?;
+        let online = online_cpus()?;
+        let records = match settings.timeline {
+            _ if settings.aggregate => SentRecords::Others,
+            Some(_) => SentRecords::Events,
+            None => SentRecords::Waits,
+        };
+        let (slots, ring_bytes) = SlotLayout::within(settings.ring_bytes, records, &online);
+        let rings = UnmappedRings::new(ring_bytes, &online)?;
         let ring_watermark = rings.watermark();
         let flag = |on: bool| u32::from(on);
         let stack_roles = settings.timeline.map_or(0, |timeline| timeline.stacks);
@@ -183,6 +191,7 @@ impl Collector {
             .map_max_entries("PIDS", entries(settings.filter.pids.len())?)
             .map_max_entries("CGROUPS", entries(settings.filter.cgroup_ids.len())?);
         rings.configure(&ring_watermark, &mut loader);
+        slots.configure(&mut loader);
         let elements = settings.groups.map_or(1, GroupSettings::elements);
         for map in groups::MAPS {
             loader.map_max_entries(map, elements);
@@ -210,7 +219,7 @@ impl Collector {
                 .aggregate
                 .then(|| Histograms::take(&mut ebpf, settings.groups.is_some(), cpus))
                 .transpose()?,
-            rings: rings.map()?,
+            rings: rings.map()?.with_slots(slots.map(&mut ebpf, &cpu_words)?),
             budget: RunBudget::take(&mut ebpf)?,
             program_runs: ProgramRunMap::of(&cpu_words),
             gate: WindowGate::take(&mut ebpf)?,

@@ -5,7 +5,7 @@ use std::{
     ops::Range,
     os::fd::AsFd as _,
     ptr::{self, NonNull},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -88,6 +88,20 @@ impl<V: Pod> MappedArray<V> {
             unsafe { self.first.add(index).byte_add(offset).cast::<AtomicU64>().as_ref() }
                 .store(word, Ordering::Relaxed);
         }
+    }
+
+    /// The number at this offset (bytes) in the value at `index`.
+    pub(super) fn word32(&self, index: usize, offset: usize) -> &AtomicU32 {
+        assert!(index < self.count && offset.is_multiple_of(size_of::<u32>()) && offset < size_of::<V>());
+        // SAFETY: within the mapping, and aligned to 4 bytes. A value is plain numbers, for which any bytes are valid.
+        unsafe { self.first.add(index).byte_add(offset).cast::<AtomicU32>().as_ref() }
+    }
+
+    /// The value at `index`, which programs may be writing.
+    pub(super) fn at(&self, index: usize) -> NonNull<V> {
+        assert!(index < self.count);
+        // SAFETY: within the mapping.
+        unsafe { self.first.add(index) }
     }
 }
 

@@ -19,6 +19,7 @@ mod program_run_budget;
 mod program_runs;
 mod queue_clock_table;
 pub mod rcu_grace_period;
+mod record_slots;
 mod ring_buffers;
 mod ring_layout;
 mod running_programs;

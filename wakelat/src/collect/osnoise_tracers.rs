@@ -16,7 +16,7 @@ use super::{
     load::{self, OBJECT},
     map,
     rcu_grace_period::Barrier,
-    ring_buffers::{RingBuffers, UnmappedRings},
+    ring_buffers::{RingBuffers, UnmappedRings, online_cpus},
 };
 use crate::config::Attach;
 use wakelat_tracefs::osnoise_tracers::{Tracer, TracerEvents};
@@ -42,7 +42,7 @@ impl TracerPrograms {
             Attach::Btf => &[AttachMethod::Typed],
             Attach::Auto | Attach::Classic => &[AttachMethod::Typed, AttachMethod::Raw],
         };
-        let rings = UnmappedRings::new(ring_bytes)?;
+        let rings = UnmappedRings::new(ring_bytes, &online_cpus()?)?;
         let watermark = rings.watermark();
         let mut loader = EbpfLoader::new();
         // The maps of waits are not used.

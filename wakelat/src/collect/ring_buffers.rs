@@ -24,6 +24,7 @@ use wakelat_kernel::cpus;
 use super::{
     bpf_syscall::{create_map, put_inner_map},
     map::take,
+    record_slots::SlotRings,
     ring_layout::RingLayout,
 };
 
@@ -54,7 +55,7 @@ pub(super) struct UnmappedRings {
     layout: RingLayout,
 }
 
-/// The ring buffers of one set of programs.
+/// The ring buffers of one set of programs, and the rings of slots if there are some.
 pub(super) struct RingBuffers {
     rings: Rings,
     ring_bytes: u32,
@@ -63,19 +64,21 @@ pub(super) struct RingBuffers {
     epoll: OwnedFd,
 }
 
-/// The ring buffers by number.
-struct Rings(Vec<RingBuf<MapData>>);
+/// What records are read from, by number: ring buffers first, so that of the records of one instant those of a CPU's ring
+/// buffer come before that of its switch.
+struct Rings {
+    ring_buffers: Vec<RingBuf<MapData>>,
+    slots: Option<SlotRings>,
+}
 
 impl UnmappedRings {
-    /// Creates ring buffers of together `total_bytes`, a power of two and at least a page.
+    /// Creates ring buffers of together `total_bytes`, a power of two and at least a page, for the CPUs that are `online`
+    /// (ascending).
     ///
     /// # Errors
     /// If the kernel refuses a ring buffer, or the process cannot open more files.
-    pub(super) fn new(total_bytes: u32) -> Result<Self> {
-        let read = |(path, error): (&str, io::Error)| anyhow!(error).context(format!("cannot read `{path}`"));
-        let mut online = util::online_cpus().map_err(read)?;
-        online.sort_unstable();
-        let layout = RingLayout::of(total_bytes, &online, cpus::possible()?);
+    pub(super) fn new(total_bytes: u32, online: &[u32]) -> Result<Self> {
+        let layout = RingLayout::of(total_bytes, online, cpus::possible()?);
         let create = |_| {
             let fd = create_map(bpf_map_type::BPF_MAP_TYPE_RINGBUF, 0, |attr| {
                 (attr.key_size, attr.max_entries) = (0, layout.ring_bytes);
@@ -139,7 +142,7 @@ impl UnmappedRings {
             self.maps.into_iter().map(|map| RingBuf::try_from(Map::RingBuf(map))).collect::<Result<_, MapError>>()?;
         let epoll = watch(&rings).context("cannot wait for the ring buffers")?;
         Ok(RingBuffers {
-            rings: Rings(rings),
+            rings: Rings { ring_buffers: rings, slots: None },
             ring_bytes: self.layout.ring_bytes,
             merger: RecordMerger::default(),
             epoll,
@@ -148,6 +151,12 @@ impl UnmappedRings {
 }
 
 impl RingBuffers {
+    /// Reads `slots`, too.
+    pub(super) fn with_slots(mut self, slots: SlotRings) -> Self {
+        self.rings.slots = Some(slots);
+        self
+    }
+
     /// A descriptor that becomes readable when the programs wake the reader.
     ///
     /// # Errors
@@ -162,7 +171,7 @@ impl RingBuffers {
     /// # Errors
     /// Errors of `take`.
     pub(super) fn drain(&mut self, extent: DrainExtent, take: impl FnMut(&[u8]) -> Result<()>) -> Result<usize> {
-        let is_single = self.rings.0.len() == 1;
+        let is_single = self.rings.rings() == 1;
         let (until_ns, limit) = match extent {
             DrainExtent::Rest { limit } => (u64::MAX, limit),
             // Even a reader that is too slow returns.
@@ -206,18 +215,32 @@ impl RingBuffers {
 
 impl RecordRings for Rings {
     fn rings(&self) -> usize {
-        self.0.len()
+        self.ring_buffers.len() + self.slots.as_ref().map_or(0, SlotRings::rings)
     }
 
     fn take_if<T>(&mut self, ring: usize, take: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+        let Some(ring_buffer) = self.ring_buffers.get_mut(ring) else {
+            return self.slots.as_mut()?.take_if(ring - self.ring_buffers.len(), take);
+        };
         // Dropping the record removes it.
-        let record = ManuallyDrop::new(self.0.get_mut(ring)?.next()?);
+        let record = ManuallyDrop::new(ring_buffer.next()?);
         let taken = take(&record);
         if taken.is_some() {
             drop(ManuallyDrop::into_inner(record));
         }
         taken
     }
+}
+
+/// The CPUs that are online, ascending.
+///
+/// # Errors
+/// If sysfs does not say it.
+pub(super) fn online_cpus() -> Result<Vec<u32>> {
+    let read = |(path, error): (&str, io::Error)| anyhow!(error).context(format!("cannot read `{path}`"));
+    let mut online = util::online_cpus().map_err(read)?;
+    online.sort_unstable();
+    Ok(online)
 }
 
 /// An epoll instance that watches all of `rings`.

@@ -2,7 +2,7 @@
 
 /// CPUs share a ring buffer rather than have smaller ones than this: bytes. It is a multiple of every page size, and
 /// holds the records of 5 ms from a CPU that switches 400,000 times a second.
-const MIN_SHARED_BYTES: u32 = 1 << 18;
+pub(super) const MIN_SHARED_BYTES: u32 = 1 << 18;
 
 /// The ring buffers of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
