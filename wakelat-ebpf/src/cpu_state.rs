@@ -4,7 +4,7 @@
 use aya_ebpf::{btf_maps::PerCpuArray, macros::btf_map, maps::ring_buf::RingBufEntry};
 use wakelat_common::timeline::CpuState;
 
-use crate::{maps::add, wait_record};
+use crate::{maps::add, ring_buffers};
 
 /// State of this CPU between two of its records. User space reads its count of lost records.
 #[btf_map]
@@ -24,7 +24,7 @@ pub fn reserve<R: 'static>(here: *mut CpuState, cpu: u32) -> Option<(RingBufEntr
     // SAFETY: this CPU's own entry. No reference to it is held, because a program that interrupts this
     // one also writes it.
     let lost = unsafe { &raw mut (*here).lost };
-    match wait_record::reserve(cpu) {
+    match ring_buffers::reserve(cpu) {
         // SAFETY: the pointer is to this CPU's own entry; an aligned word is read in one access.
         Some(slot) => Some((slot, unsafe { lost.read_volatile() } as u32)),
         None => count_lost(here),

@@ -4,7 +4,7 @@
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::timeline::{ForkExecRecord, kind};
 
-use crate::{cpu_state, kernel_structs::TaskFields, wait_record, window};
+use crate::{cpu_state, kernel_structs::TaskFields, ring_buffers, window};
 
 /// Emits a record for `task`. `child` is the TID of the new thread; 0 means that `task` called exec.
 #[inline(always)]
@@ -33,5 +33,5 @@ pub fn emit<T: TaskFields>(task: T, child: u32) {
         reserved2: 0,
         comm,
     });
-    wait_record::submit(slot, cpu, false);
+    ring_buffers::submit(slot, cpu, false);
 }

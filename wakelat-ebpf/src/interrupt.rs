@@ -12,7 +12,7 @@ use wakelat_common::{
     timeline::{InterruptRecord, kind},
 };
 
-use crate::{cpu_state, wait_record, window};
+use crate::{cpu_state, ring_buffers, window};
 
 /// An interrupt or softirq of `source` begins: stores the time.
 #[inline(always)]
@@ -57,7 +57,7 @@ pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
         to_ns,
         name: name(),
     });
-    wait_record::submit(slot, cpu, false);
+    ring_buffers::submit(slot, cpu, false);
 }
 
 /// The name of everything but a device's interrupt. Zeros instead would compile to a call of `memset`,

@@ -7,7 +7,7 @@ use crate::{
     cpu_state, filter,
     kernel_structs::{Read, Task, TaskFields as _},
     maps::feature_enabled,
-    task_table, throttle_steal_clocks, wait_record, window,
+    ring_buffers, task_table, throttle_steal_clocks, window,
 };
 
 /// `sched_migrate_task`: `task` is about to move to the run queue of `to_cpu`. Updates its pending wait
@@ -55,5 +55,5 @@ pub fn migrate<R: Read>(task: Task<R>, to_cpu: u32) {
         to_cpu,
         comm: task.comm(),
     });
-    wait_record::submit(slot, cpu, false);
+    ring_buffers::submit(slot, cpu, false);
 }

@@ -17,7 +17,7 @@ use wakelat_common::osnoise_tracers::{NAME_LEN, TracerRecord, kind};
 use crate::{
     kernel_structs::{Direct, KernelOsnoiseSample, KernelTimerlatSample, Probe, Read, Task, TaskFields},
     maps::TRACER_LOST,
-    wait_record,
+    ring_buffers,
 };
 
 /// Sends a record with time, CPU and current task, to which `fill` adds the rest. Counts a record that
@@ -27,7 +27,7 @@ fn emit(kind: u32, fill: impl FnOnce(&mut TracerRecord)) {
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu, pid) =
         unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid() as u32) };
-    let Some(mut slot) = wait_record::reserve::<TracerRecord>(cpu) else {
+    let Some(mut slot) = ring_buffers::reserve::<TracerRecord>(cpu) else {
         if let Some(lost) = TRACER_LOST.get_ptr_mut(0) {
             // SAFETY: the pointer is to this CPU's own entry, which no other CPU writes.
             unsafe { *lost += 1 };
@@ -37,7 +37,7 @@ fn emit(kind: u32, fill: impl FnOnce(&mut TracerRecord)) {
     let comm = bpf_get_current_comm().unwrap_or_default();
     fill(slot.write(TracerRecord { kind, cpu, at_ns, pid, comm, ..TracerRecord::default() }));
     // The reader polls: a machine whose latencies are measured must not be woken for each of them.
-    wait_record::submit(slot, cpu, false);
+    ring_buffers::submit(slot, cpu, false);
 }
 
 #[inline(always)]

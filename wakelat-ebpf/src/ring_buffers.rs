@@ -6,7 +6,7 @@
 
 use aya_ebpf::{
     Global,
-    bindings::BPF_RB_FORCE_WAKEUP,
+    bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
     btf_maps::{ArrayOfMaps, RingBuf},
     helpers::generated::bpf_ringbuf_query,
     macros::btf_map,
@@ -39,9 +39,17 @@ pub fn reserve<R: 'static>(cpu: u32) -> Option<RingBufEntry<R>> {
     ring(cpu)?.reserve_untyped::<R>(0)
 }
 
+/// Submits a complete record of `cpu`. If `check_ring` is set, checks the fill level of the ring buffer and
+/// wakes the reader if it has reached the watermark.
+#[inline(always)]
+pub fn submit<R: 'static>(slot: RingBufEntry<R>, cpu: u32, check_ring: bool) {
+    let wakes = check_ring && is_at_watermark(cpu);
+    slot.submit(if wakes { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }.into());
+}
+
 /// Whether the ring buffer of `cpu` holds at least [`RING_WATERMARK`] bytes.
 #[inline(always)]
-pub fn is_at_watermark(cpu: u32) -> bool {
+fn is_at_watermark(cpu: u32) -> bool {
     const BPF_RB_AVAIL_DATA: u64 = 0;
     let Some(ring) = ring(cpu) else { return false };
     // SAFETY: the map is a ring buffer.

@@ -18,7 +18,7 @@ use wakelat_common::{
     timeline::kind,
 };
 
-use crate::{cpu_state, filter, kernel_structs::TaskFields, maps::wants, task_sampling, wait_record};
+use crate::{cpu_state, filter, kernel_structs::TaskFields, maps::wants, ring_buffers, task_sampling};
 
 /// Kernel stacks by ID. Read by user space. The loader makes room if stacks are requested.
 #[btf_map]
@@ -102,5 +102,5 @@ fn emit(ctx: &impl StackIdContext, role: u8, pid: u32, at_ns: u64) {
         kernel,
         user,
     });
-    wait_record::submit(slot, cpu, false);
+    ring_buffers::submit(slot, cpu, false);
 }

@@ -27,10 +27,9 @@ use crate::{
     filter,
     kernel_structs::{Read, Task, TaskFields as _, name_of},
     maps::{CpuCounters, WITH_CGROUP, feature_enabled},
-    record_slots::{self, NextSlot},
-    stack,
+    record_slots, ring_buffers, stack,
     switch_waits::{self, SwitchContext},
-    throttle_steal_clocks, wait_record, window,
+    throttle_steal_clocks, window,
 };
 
 /// A CPU checks the fill level of the ring buffer once in this many switches. Must be a power of two.
@@ -230,21 +229,15 @@ pub fn emit<R: Read, W: WaitSource>(
     let recorded = unsafe { mem::replace(&mut (*here).current, current) };
     let unchanged = (unseen == 0 || unseen == UNSEEN_UNKNOWN) && is_unchanged(prev, prev_pid, recorded);
     let sent = if unchanged {
-        match record_slots::next(cpu) {
-            NextSlot::Vacant(slot) => {
-                // SAFETY: the pointer is to this CPU's own entry.
-                let lost = unsafe { (*here).lost } as u32;
-                slot.write(record(kind::SWITCH, lost, wait.wait()), check_ring);
+        match record_slots::reserve(cpu) {
+            Some(mut room) => {
+                // SAFETY: the pointer is to this CPU's own entry; an aligned word is read in one access.
+                let lost = unsafe { (&raw const (*here).lost).read_volatile() } as u32;
+                room.write(record(kind::SWITCH, lost, wait.wait()));
+                room.submit(cpu, check_ring);
                 Some(())
             }
-            NextSlot::Occupied => cpu_state::count_lost(here),
-            NextSlot::NoRing => cpu_state::reserve(here, cpu).map(
-                #[inline(always)]
-                |(mut slot, lost)| {
-                    slot.write(record(kind::SWITCH, lost, wait.wait()));
-                    wait_record::submit(slot, cpu, check_ring);
-                },
-            ),
+            None => cpu_state::count_lost(here),
         }
     } else {
         cpu_state::reserve(here, cpu).map(
@@ -260,7 +253,7 @@ pub fn emit<R: Read, W: WaitSource>(
                     prev_cgroup_id: if with_cgroup { prev.cgroup_id() } else { 0 },
                     prev_comm: prev.comm(),
                 });
-                wait_record::submit(slot, cpu, check_ring);
+                ring_buffers::submit(slot, cpu, check_ring);
             },
         )
     };

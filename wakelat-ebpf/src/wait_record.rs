@@ -1,21 +1,16 @@
-//! Sends a [`Sample`] for each wait that `sched_switch` ends; also reserves and submits the records of all other programs.
+//! Sends a [`Sample`] for each wait that `sched_switch` ends.
 
-use aya_ebpf::{
-    bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
-    helpers::bpf_get_smp_processor_id,
-    maps::ring_buf::RingBufEntry,
-};
+use aya_ebpf::helpers::bpf_get_smp_processor_id;
 use wakelat_common::{Counter, Sample, sample::KIND_SAMPLE};
 
 use crate::{
     ended_wait::EndedWait,
     kernel_structs::TaskFields,
     maps::{CpuCounters, WITH_CGROUP},
-    record_slots::{self, NextSlot},
-    ring_buffers,
+    record_slots,
 };
 
-/// A CPU checks the fill level of the ring buffer once in this many samples. Must be a power of two.
+/// A CPU checks the fill level of its ring once in this many samples. Must be a power of two.
 const CHECK_RING_EVERY: u64 = 16;
 
 /// The fields of a [`Sample`] that describe the wait; all others describe its tasks.
@@ -88,40 +83,17 @@ pub fn emit<T: TaskFields>(tally: CpuCounters, ending: EndedWait, prev: T, next:
     }
 }
 
-/// Sends the sample that `sample` makes for this CPU. Calls `count` once there is room for it, for the number of samples that
-/// this CPU has sent. Returns false if there is no room. Call it only in programs on `sched_switch`.
+/// Sends the sample that `sample` makes for this CPU. Calls `count` once it is written, for the number of samples that this
+/// CPU has sent. Returns false if there is no room. Call it only in programs on `sched_switch`.
 #[inline(always)]
-pub fn send(sample: impl Fn(u32) -> Sample, count: impl FnOnce() -> u64) -> bool {
+pub fn send(sample: impl FnOnce(u32) -> Sample, count: impl FnOnce() -> u64) -> bool {
     // SAFETY: no arguments, no side effects.
     let cpu = unsafe { bpf_get_smp_processor_id() };
+    let Some(mut room) = record_slots::reserve::<Sample>(cpu) else { return false };
+    room.write(sample(cpu));
     // To wake the reader for each sample would cost ten times as much as the sample, and would itself be
     // measured.
-    let is_check_due = |count: u64| count & (CHECK_RING_EVERY - 1) == 0;
-    match record_slots::next(cpu) {
-        NextSlot::Vacant(slot) => {
-            slot.write(sample(cpu), is_check_due(count()));
-            true
-        }
-        NextSlot::Occupied => false,
-        NextSlot::NoRing => {
-            let Some(mut slot) = ring_buffers::reserve::<Sample>(cpu) else { return false };
-            slot.write(sample(cpu));
-            submit(slot, cpu, is_check_due(count()));
-            true
-        }
-    }
-}
-
-/// Reserves room for a record in the ring buffer of `cpu`, which is this CPU; `None` if it is full.
-#[inline(always)]
-pub fn reserve<R: 'static>(cpu: u32) -> Option<RingBufEntry<R>> {
-    ring_buffers::reserve(cpu)
-}
-
-/// Submits a complete record of `cpu`. If `check_ring` is set, checks the fill level of the ring buffer and
-/// wakes the reader if it has reached the watermark.
-#[inline(always)]
-pub fn submit<R: 'static>(slot: RingBufEntry<R>, cpu: u32, check_ring: bool) {
-    let wakes = check_ring && ring_buffers::is_at_watermark(cpu);
-    slot.submit(if wakes { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }.into());
+    let check_fill = count() & (CHECK_RING_EVERY - 1) == 0;
+    room.submit(cpu, check_fill);
+    true
 }

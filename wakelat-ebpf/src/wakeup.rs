@@ -23,7 +23,7 @@ use crate::{
     cpu_state, filter,
     kernel_structs::TaskFields,
     maps::{CpuCounters, FROM_WAKING, TRIGGER_RULES, feature_enabled, wants},
-    program_run_budget, stack, task_sampling, task_table, throttle_steal_clocks, wait_record, window,
+    program_run_budget, ring_buffers, stack, task_sampling, task_table, throttle_steal_clocks, window,
 };
 
 /// `sched_waking`: stores when, by which task and from which CPU the task is woken. Fires in the waker's
@@ -199,7 +199,7 @@ fn emit_record<T: TaskFields>(task: T, pid: u32, class: Class) {
         waker_pid,
         comm: task.comm(),
     });
-    wait_record::submit(slot, cpu, false);
+    ring_buffers::submit(slot, cpu, false);
 }
 
 /// Discards what `sched_waking` stored for a task that is running: no wait begins with it.

@@ -4,7 +4,7 @@
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::timeline::{WorkItemRecord, kind};
 
-use crate::{cpu_state, kernel_structs, wait_record, window};
+use crate::{cpu_state, kernel_structs, ring_buffers, window};
 
 /// In place of a function: the work item ends.
 pub const NONE: u64 = 0;
@@ -25,5 +25,5 @@ pub fn emit(function: u64) {
     }
     let Some((mut slot, lost)) = cpu_state::reserve(here, cpu) else { return };
     slot.write(WorkItemRecord { kind: kind::WORK_ITEM, reserved: [0; 3], cpu, lost, pid, at_ns, function });
-    wait_record::submit(slot, cpu, false);
+    ring_buffers::submit(slot, cpu, false);
 }
