@@ -65,7 +65,7 @@ impl<R> RecordRoom<R> {
     /// Passes the record to user space. Wakes the reader if `check_fill` is set and a quarter of the room of `cpu`, which is
     /// this CPU, is occupied.
     #[inline(always)]
-    pub fn submit(self, cpu: u32, check_fill: bool) {
+    pub fn publish(self, cpu: u32, check_fill: bool) {
         match self {
             Self::Slot(VacantSlot { ring, .. }) => {
                 compiler_fence(Ordering::Release);

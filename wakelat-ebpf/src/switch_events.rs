@@ -234,7 +234,7 @@ pub fn emit<R: Read, W: WaitSource>(
                 // SAFETY: the pointer is to this CPU's own entry; an aligned word is read in one access.
                 let lost = unsafe { (&raw const (*here).lost).read_volatile() } as u32;
                 room.write(record(kind::SWITCH, lost, wait.wait()));
-                room.submit(cpu, check_ring);
+                room.publish(cpu, check_ring);
                 Some(())
             }
             None => cpu_state::count_lost(here),

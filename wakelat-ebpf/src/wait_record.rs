@@ -94,6 +94,6 @@ pub fn send(sample: impl FnOnce(u32) -> Sample, count: impl FnOnce() -> u64) -> 
     // To wake the reader for each sample would cost ten times as much as the sample, and would itself be
     // measured.
     let check_fill = count() & (CHECK_RING_EVERY - 1) == 0;
-    room.submit(cpu, check_fill);
+    room.publish(cpu, check_fill);
     true
 }

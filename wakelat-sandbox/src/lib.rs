@@ -19,7 +19,7 @@ mod syscall_list;
 use std::{
     fs,
     path::PathBuf,
-    thread::yield_now,
+    thread::sleep,
     time::{Duration, Instant},
 };
 
@@ -134,6 +134,7 @@ impl Sandbox {
 /// released it.
 fn wait_for_single_thread() -> Result<()> {
     const LIMIT: Duration = Duration::from_secs(1);
+    const PAUSE: Duration = Duration::from_micros(100);
     let deadline = Instant::now() + LIMIT;
     loop {
         let threads = fs::read_dir("/proc/self/task").context("cannot read `/proc/self/task`")?.count();
@@ -143,6 +144,7 @@ fn wait_for_single_thread() -> Result<()> {
         if Instant::now() > deadline {
             bail!("cannot drop privileges: they belong to threads, and this process already has `{threads}`");
         }
-        yield_now();
+        // It may have to run on this CPU, and with a lower priority than this thread: yielding would not suffice.
+        sleep(PAUSE);
     }
 }

@@ -266,10 +266,10 @@ fn kernel_structures_are_read_in_one_place() {
 #[test]
 fn no_sample_wakes_its_reader() {
     let sends = |source: &Source| ["submit", "output"].iter().any(|call| source.code.contains(&format!(".{call}(")));
-    assert_only_in("wakelat-ebpf/src", &["wakelat-ebpf/src/wait_record.rs"], "sending of samples", sends);
-    let sample =
-        sources("wakelat-ebpf/src").into_iter().find(|source| source.path.ends_with("wait_record.rs")).unwrap();
-    let submits: Vec<&str> = sample.code.lines().filter(|line| line.contains(".submit(")).collect();
+    assert_only_in("wakelat-ebpf/src", &["wakelat-ebpf/src/ring_buffers.rs"], "sending of records", sends);
+    let rings =
+        sources("wakelat-ebpf/src").into_iter().find(|source| source.path.ends_with("ring_buffers.rs")).unwrap();
+    let submits: Vec<&str> = rings.code.lines().filter(|line| line.contains(".submit(")).collect();
     assert!(submits.iter().all(|line| line.contains("BPF_RB_NO_WAKEUP")), "{submits:?}");
 }
 
