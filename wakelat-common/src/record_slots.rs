@@ -12,8 +12,8 @@
 //! record that was stamped before its predecessor, as that of an earlier turn was, or so lately that stores may still be
 //! under way (`record_merge`, wakelat-core).
 //!
-//! Records of other programs, which interrupts can interrupt, go through BPF ring buffers, as do records that are longer
-//! than a slot and those of CPUs without a ring of slots.
+//! Records of other programs, which interrupts can interrupt, go through BPF ring buffers. So do records that are longer than
+//! a slot, and all records of a CPU without a ring of slots.
 
 use crate::{
     Sample,

@@ -64,8 +64,8 @@ pub(super) struct RingBuffers {
     epoll: OwnedFd,
 }
 
-/// What records are read from, by number: ring buffers first, so that of the records of one instant those of a CPU's ring
-/// buffer come before that of its switch.
+/// What records are read from, by number. Ring buffers come first: if a CPU has several records of one instant, its switch is
+/// the last of them.
 struct Rings {
     ring_buffers: Vec<RingBuf<MapData>>,
     slots: Option<SlotRings>,
