@@ -33,6 +33,7 @@ fn main() {
         a_slot_whose_task_exited_unseen_goes_to_the_next_with_its_tid,
         a_full_task_table_is_a_message_of_the_programs_only_on_request,
         t17_a_stalled_reader_loses_samples_and_counts_them,
+        t17_a_full_ring_of_slots_loses_samples_and_counts_them,
         t17_a_reader_that_is_stalled_for_a_while_loses_nothing_that_fits,
         t18_under_twice_the_load_every_wakeup_is_accounted_for,
     ]));
@@ -257,6 +258,26 @@ fn t17_a_stalled_reader_loses_samples_and_counts_them(attach: AttachCase) -> Tes
     assert!(unseen <= performance.untraced, "{terms:?}, {performance:?}");
     // A sample takes about 100 bytes.
     assert!((1..=page as u64 / 32).contains(&terms.measured), "{terms:?}");
+    Ok(())
+}
+
+fn t17_a_full_ring_of_slots_loses_samples_and_counts_them(attach: AttachCase) -> TestOutcome {
+    /// The fewest slots that a CPU has, and their size: bytes (wakelat/src/collect/record_slots.rs).
+    const SLOTS: u64 = 2048;
+    const SLOT: u64 = 128;
+    let rounds = 2 * SLOTS;
+    let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), rounds)).stage();
+    let ring_size = SLOTS * SLOT * machine::cpus().len().next_power_of_two() as u64;
+    let ring_size = ring_size.to_string();
+    let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--mode", "samples", "--ring-size", &ring_size]);
+    wakelat.stall();
+    let performance = staged.perform();
+    wakelat.signal(Signal::SIGCONT);
+    let terms = wakelat.report().coverage.wakeups;
+    let unseen = performance.wakeups() - terms.measured - terms.ring_buffer_full;
+    assert!(unseen <= performance.untraced, "{terms:?}, {performance:?}");
+    // No more than there are slots, and all of them are used.
+    assert_eq!(terms.measured, SLOTS, "{terms:?}");
     Ok(())
 }
 

@@ -7,7 +7,8 @@ use crate::{
     record_slots::SlotRing,
 };
 
-/// The words of a CPU, which no other CPU writes.
+/// The words of a CPU. No program of another CPU writes them; user space writes only a part of [`Self::slots`] while
+/// programs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct CpuWords {
