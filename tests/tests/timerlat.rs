@@ -20,6 +20,7 @@ fn main() {
         from_each_source![
             every_period_has_an_activation,
             wakelat_reads_exactly_what_the_kernel_records,
+            a_reader_without_a_cpu_does_not_lengthen_the_window,
             a_threshold_stops_the_run_with_its_stack,
             a_latency_during_the_warm_up_stops_nothing,
             osnoise_measures_its_runtime,
@@ -98,6 +99,28 @@ fn wakelat_reads_exactly_what_the_kernel_records(source: &str) -> TestOutcome {
         let count = left.entry(noise).or_default();
         *count -= 1;
         assert!(*count >= 0, "recorded by the kernel, but not read by wakelat: {noise:?}");
+    }
+    Ok(())
+}
+
+/// The tracers' threads take the CPU from all others, as real-time tasks of users do: the reader may be late.
+fn a_reader_without_a_cpu_does_not_lengthen_the_window(source: &str) -> TestOutcome {
+    tracer::need("timerlat")?;
+    tracer::need_source(source)?;
+    const WINDOW_NS: u64 = 1_000_000_000;
+    let wakelat = Wakelat::measuring(command(&["timerlat", "--source", source, "--json", "-d", "1s"]));
+    wakelat.stall();
+    clock::block_until(clock::now_ns() + 3 * WINDOW_NS);
+    wakelat.signal(Signal::SIGCONT);
+    let ended = wakelat.end();
+    assert!(ended.status.success(), "{ended:#?}");
+    let document: serde_json::Value = serde_json::from_str(&ended.stdout).expect("a document");
+    assert_eq!(document["coverage"]["duration_ns"], WINDOW_NS, "{document:#}");
+    for cpu in document["cpus"].as_array().expect("a list") {
+        let activations = cpu["irq"]["count"].as_u64().expect("a number");
+        println!("\n  {activations} activations in a second");
+        // One each millisecond.
+        assert!((1..=1_001).contains(&activations), "{cpu:#}");
     }
     Ok(())
 }

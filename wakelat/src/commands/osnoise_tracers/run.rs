@@ -159,8 +159,9 @@ async fn measure(
         has_shown: false,
     };
     run.source.attach()?;
+    let mut schedule = Schedule::new(window, clock::monotonic_ns());
     if window.warm_up_ns == 0 {
-        run.begin(&session)?;
+        schedule.begin(run.begin(&session)?);
     }
     if !shown.quiet {
         status("measuring");
@@ -168,7 +169,6 @@ async fn measure(
     if output.write(|out| run.listener.begin(out))? == WriteResult::NoReader {
         run.stop = Some(StopReason::NoReader);
     }
-    let mut schedule = Schedule::new(window, clock::monotonic_ns());
     let drain_interval = Duration::from_nanos(config.drain_interval_ns());
     // Not at once: the tracer's threads get the CPU first, so that a stop from before the window shows.
     let mut tick = interval_at(Instant::now() + drain_interval, drain_interval);
@@ -186,17 +186,17 @@ async fn measure(
         if stopped {
             records.append(&mut run.source.take_remaining()?);
         }
-        if due == Some(Due::End) {
-            run.stop = Some(StopReason::Done);
-        }
-        let begins_anew = stopped && run.stop.is_none() && run.was_stopped_from_before(&records);
+        let is_over = due == Some(Due::End);
+        let begins_anew = stopped && !is_over && run.stop.is_none() && run.was_stopped_from_before(&records);
         if due == Some(Due::WarmUp) || begins_anew {
-            schedule.begin(clock::monotonic_ns());
-            run.begin(&session)?;
+            schedule.begin(run.begin(&session)?);
             tick.reset();
             continue;
         }
-        run.handle_records(records, u64::MAX, &mut output)?;
+        run.handle_records(records, schedule.end_at_ns(), &mut output)?;
+        if is_over {
+            break;
+        }
         if matches!(due, Some(Due::Interval { .. })) {
             run.interval(&mut output)?;
         }
@@ -213,7 +213,7 @@ async fn measure(
     {
         status("a single noise stopped the run; use `osnoise hist`, `--auto` or `--trace` to record it");
     }
-    run.end(&session, &mut output)?;
+    run.end(&session, schedule.end_at_ns(), &mut output)?;
     let Run { source, users, ended_threads, mut trigger, stop, .. } = run;
     // Drop the user-space processes first, because the kernel kills them if the tracer stops. Then drop the
     // open files, because they keep the instance busy.
@@ -265,13 +265,15 @@ struct WindowStart {
 
 impl Run<'_> {
     /// Begins the window, and ignores what was lost and missed before. Starts recording in the kernel only
-    /// now, so that no latency in the warm-up can stop it.
-    fn begin(&mut self, session: &TracerSession) -> Result<()> {
+    /// now, so that no latency in the warm-up can stop it. Returns when the window begins: ns of CLOCK_MONOTONIC.
+    fn begin(&mut self, session: &TracerSession) -> Result<u64> {
         self.lost = self.source.lost()?;
         let missed = self.source.missed()?.unwrap_or(0);
-        self.window_start = Some(WindowStart { at_ns: clock::monotonic_ns(), missed });
+        let at_ns = clock::monotonic_ns();
+        self.window_start = Some(WindowStart { at_ns, missed });
         self.held.clear();
-        session.record()
+        session.record()?;
+        Ok(at_ns)
     }
 
     /// Whether the kernel stopped the window for a latency that it had recorded before, if `records` are
@@ -286,11 +288,16 @@ impl Run<'_> {
             && !window.any(|record| self.threshold.reached(&record.event).is_some())
     }
 
-    /// Takes over the records from the beginning of the window to `end_ns`, and passes them to the listener
-    /// as soon as the window cannot begin anew any more. Does nothing during the warm-up.
-    fn handle_records(&mut self, mut records: Vec<TimerlatRecord>, end_ns: u64, output: &mut Output) -> Result<()> {
+    /// Takes over the records from the beginning of the window to `end_ns`, if it has an end, and passes them to the
+    /// listener as soon as the window cannot begin anew any more. Does nothing during the warm-up.
+    fn handle_records(
+        &mut self,
+        mut records: Vec<TimerlatRecord>,
+        end_ns: Option<u64>,
+        output: &mut Output,
+    ) -> Result<()> {
         let Some(start) = self.window_start else { return Ok(()) };
-        records.retain(|record| (start.at_ns..=end_ns).contains(&record.at_ns));
+        records.retain(|record| (start.at_ns..=end_ns.unwrap_or(u64::MAX)).contains(&record.at_ns));
         self.held.append(&mut records);
         // A thread stops recording before it records its next sample.
         if self.has_shown || !self.records_what_stops || self.held.iter().any(|record| record.event.is_sample()) {
@@ -356,16 +363,17 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Stops recording and handles the remaining records.
-    fn end(&mut self, session: &TracerSession, output: &mut Output) -> Result<()> {
+    /// Stops recording and handles the remaining records. The window ends at `due_ns` at the latest, also if this process
+    /// gets no CPU for seconds then.
+    fn end(&mut self, session: &TracerSession, due_ns: Option<u64>, output: &mut Output) -> Result<()> {
         // Taken before the kernel stops its threads, which takes as long as many activations.
-        let end_ns = clock::monotonic_ns();
+        let end_ns = clock::monotonic_ns().min(due_ns.unwrap_or(u64::MAX));
         session.pause()?;
         self.info.duration_ns = self.window_start.map_or(0, |start| end_ns.saturating_sub(start.at_ns));
         // Detaching programs may take a while, in which they still run.
         self.source.detach()?;
         let records = self.source.take_remaining()?;
-        self.handle_records(records, end_ns, output)?;
+        self.handle_records(records, Some(end_ns), output)?;
         self.show(output)?;
         let since = |missed: u64| self.window_start.map_or(0, |start| missed.saturating_sub(start.missed));
         self.info.missed = self.source.missed()?.map(since);
