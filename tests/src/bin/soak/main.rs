@@ -21,10 +21,13 @@ fn main() {
     suite::main(once![
         hist,
         hist_with_samples,
+        hist_from_queued,
         top,
+        top_with_samples,
         trace,
         trace_all,
         why,
+        why_counted,
         record,
         verify,
         timerlat,
@@ -49,23 +52,30 @@ fn streams(arguments: &[&str]) -> TestOutcome {
     Ok(())
 }
 
-fn hist() -> TestOutcome {
-    Run::begin()?.measure(wakelat(&["hist", "--json", "--mode", "aggregate"])).assert_code(&[0]);
+/// Runs a command whose waits the kernel aggregates: it needs no ring buffer.
+fn aggregates(arguments: &[&str]) -> TestOutcome {
+    Run::begin()?.measure(wakelat(arguments)).assert_code(&[0]);
     Ok(())
+}
+
+fn hist() -> TestOutcome {
+    aggregates(&["hist", "--json", "--mode", "aggregate"])
 }
 
 fn hist_with_samples() -> TestOutcome {
     streams(&["hist", "--json", "--mode", "samples"])
 }
 
-/// If the default mode is refused, aggregation in the kernel remains.
+fn hist_from_queued() -> TestOutcome {
+    aggregates(&["hist", "--json", "--from", "queued", "--by", "comm"])
+}
+
 fn top() -> TestOutcome {
-    if machine::ring_buffer_may_sleep() {
-        streams(&["top", "--json"])?;
-        Run::begin()?.measure(wakelat(&["top", "--json", "--mode", "aggregate", "--by", "cpu"])).assert_code(&[0]);
-        return Ok(());
-    }
-    streams(&["top", "--json"])
+    aggregates(&["top", "--json"])
+}
+
+fn top_with_samples() -> TestOutcome {
+    streams(&["top", "--json", "--mode", "samples"])
 }
 
 fn trace() -> TestOutcome {
@@ -78,6 +88,10 @@ fn trace_all() -> TestOutcome {
 
 fn why() -> TestOutcome {
     streams(&["why", "--json"])
+}
+
+fn why_counted() -> TestOutcome {
+    aggregates(&["why", "--json", "--mode", "aggregate", "--by", "comm"])
 }
 
 /// The recording is read while it is written, because a guest has no room for it.
