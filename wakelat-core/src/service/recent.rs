@@ -11,6 +11,9 @@ use crate::{
 /// Length of a slot: ns.
 const SLOT_NS: u64 = 5_000_000_000;
 
+/// How much too early the last reading of a slot may be: ns. Readings are a second apart, but not to the ns.
+const EARLY_NS: u64 = 500_000_000;
+
 /// Complete slots that are kept.
 const SLOTS: usize = 12;
 
@@ -48,7 +51,7 @@ impl RecentTotals {
 
     /// Everything since the start is in `report`: begins a new slot if the current one is complete.
     pub fn covered(&mut self, report: &Report) {
-        if report.duration_ns.saturating_sub(self.begin.duration_ns) >= SLOT_NS {
+        if report.duration_ns.saturating_sub(self.begin.duration_ns) >= SLOT_NS - EARLY_NS {
             let begin = Report { groups: Vec::new(), ..report.clone() };
             let waits = std::mem::replace(&mut self.waits, SeriesTable::new(self.max_series)).summary(&[]);
             self.complete.push_back(RecentSlot { waits, begin: std::mem::replace(&mut self.begin, begin) });
@@ -130,6 +133,19 @@ mod tests {
             assert_eq!(report.coverage.switch_ins.map(|terms| terms.seen), Some(10 * covered_s));
             assert_eq!(report.measured_ns(), covered_s * SECOND / 2);
         }
+    }
+
+    #[test]
+    fn a_reading_that_is_a_little_early_still_ends_its_slot() {
+        let mut recent = RecentTotals::new(10);
+        let early = |second: u64| Report { duration_ns: second * SECOND - second % 3, ..at(second) };
+        for second in 1..=60 {
+            recent.add(&one_neighbour(), second);
+            recent.covered(&early(second));
+        }
+        let (summary, report) = recent.last(30 * SECOND, &early(60), &[]);
+        assert_eq!(summary.all.waits, 30 * one_neighbour().all.waits);
+        assert!(report.duration_ns.abs_diff(30 * SECOND) < 3, "{report:?}");
     }
 
     #[test]
