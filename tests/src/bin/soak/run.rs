@@ -164,18 +164,27 @@ impl Measured {
         }
     }
 
-    /// Asserts that the command exited with one of `codes`, and that the kernel reported nothing.
+    /// Asserts that the command exited with one of `codes`, that its window was not longer than it should be, and that
+    /// the kernel reported nothing.
     pub fn assert_code(&self, codes: &[i32]) {
         assert!(self.status.code().is_some_and(|code| codes.contains(&code)), "{self}: {:?}", self.document);
+        let requested_ns = seconds() * 1_000_000_000;
+        // `verify` ends two instruments, one after the other.
+        assert!(self.window_ns().is_none_or(|ns| ns <= requested_ns + requested_ns / 100), "{self}");
         assert!(self.reports.is_empty(), "{self}");
+    }
+
+    /// The length of the last window that the command reported: ns.
+    fn window_ns(&self) -> Option<u64> {
+        self.document.as_deref().and_then(window_of)
     }
 }
 
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { status, took, document, transferred, longest_stall, reports } = self;
+        let Self { status, took, document: _, transferred, longest_stall, reports } = self;
         write!(f, "{status} after {:.1} s, ", took.as_secs_f64())?;
-        if let Some(ns) = document.as_deref().and_then(window_of) {
+        if let Some(ns) = self.window_ns() {
             write!(f, "window {:.3} s, ", ns as f64 / 1e9)?;
         }
         write!(f, "{transferred:?} bytes transferred, stalled for at most {:.1} s, ", longest_stall.as_secs_f64())?;
