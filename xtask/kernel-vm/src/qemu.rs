@@ -28,6 +28,9 @@ use super::{
 /// later instruction.
 const COUNTED: &str = "nokaslr damon_stat.enabled=N";
 
+/// Ticks per second of Debian's kernels (`CONFIG_HZ`).
+const HZ: u64 = 250;
+
 /// How the guest's time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TimeMode {
@@ -189,6 +192,11 @@ impl VirtualMachine<'_> {
             (TimeMode::Counted, _) => words.push(format!("{COUNTED} maxcpus=1")),
             (TimeMode::Smp | TimeMode::Large, Accel::Tcg) if self.model().has_hosts_counter => {
                 words.push(format!("tsc_early_khz={}", self.tsc_khz));
+                if self.mode == TimeMode::Large {
+                    // Otherwise each CPU calibrates its delay loop, which takes minutes for 160 of them that take turns: loops
+                    // in a tick (`lpj=`, Documentation/admin-guide/kernel-parameters.txt).
+                    words.push(format!("lpj={}", self.tsc_khz * 1_000 / HZ));
+                }
             }
             (TimeMode::Smp | TimeMode::Large, _) => {}
         }
@@ -368,6 +376,8 @@ mod tests {
         assert!(gets_rate(TimeMode::Smp, Accel::Tcg));
         assert!(!gets_rate(TimeMode::Smp, Accel::Kvm));
         assert!(!gets_rate(TimeMode::Deterministic, Accel::Tcg));
+        let delay_loop = |mode| machine(mode, Accel::Tcg).command_line().contains(" lpj=9200000 ");
+        assert!(delay_loop(TimeMode::Large) && !delay_loop(TimeMode::Smp));
     }
 
     #[test]
@@ -376,7 +386,7 @@ mod tests {
             let arguments = VirtualMachine { emulator: AARCH64, ..machine(mode, Accel::Tcg) }.arguments().join(" ");
             assert!(arguments.starts_with("-M virt,gic-version=3 "), "{arguments}");
             assert!(arguments.contains(" -append console=ttyAMA0 quiet "), "{arguments}");
-            for x86 in ["tsc", "isa-", "debugcon", "ttyS0", "la57"] {
+            for x86 in ["tsc", "lpj", "isa-", "debugcon", "ttyS0", "la57"] {
                 assert!(!arguments.contains(x86), "{x86}: {arguments}");
             }
         }
