@@ -17,7 +17,9 @@ use wakelat_tests::{
     task::{self, TaskPlacement},
     wakelat::{AttachCase, Wakelat, command},
     window_word::ProgramGate,
-    workload::{ForkWorkload, Hogs, ManyThreads, PingPong, Sleeper, Staged, THREAD_BYTES, Workload, until},
+    workload::{
+        ForkWorkload, Hogs, ManyThreads, Performance, PingPong, Sleeper, Staged, THREAD_BYTES, Workload, until,
+    },
 };
 
 fn main() {
@@ -246,18 +248,29 @@ fn a_wait_whose_end_no_program_sees_is_a_missed_switch(attach: AttachCase) -> Te
     Ok(())
 }
 
-fn t17_a_stalled_reader_loses_samples_and_counts_them(attach: AttachCase) -> TestOutcome {
-    let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000)).stage();
-    let page = machine::page_size();
-    let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--mode", "samples", "--ring-size", &page.to_string()]);
+/// The terms of wakeups, and what performed them while the reader of a ring buffer of `ring_bytes` was stopped.
+fn behind_a_stalled_reader(attach: AttachCase, rounds: u64, ring_bytes: u64) -> (JsonTerms, Performance) {
+    let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), rounds)).stage();
+    let ring_size = ring_bytes.to_string();
+    let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--mode", "samples", "--ring-size", &ring_size]);
     wakelat.stall();
     let performance = staged.perform();
     wakelat.signal(Signal::SIGCONT);
-    let terms = wakelat.report().coverage.wakeups;
+    (wakelat.report().coverage.wakeups, performance)
+}
+
+/// Asserts that each wakeup was either measured or counted as lost.
+fn assert_losses_are_counted(terms: &JsonTerms, performance: &Performance) {
     let unseen = performance.wakeups() - terms.measured - terms.ring_buffer_full;
     assert!(unseen <= performance.untraced, "{terms:?}, {performance:?}");
+}
+
+fn t17_a_stalled_reader_loses_samples_and_counts_them(attach: AttachCase) -> TestOutcome {
+    let page = machine::page_size() as u64;
+    let (terms, performance) = behind_a_stalled_reader(attach, 2000, page);
+    assert_losses_are_counted(&terms, &performance);
     // A sample takes about 100 bytes.
-    assert!((1..=page as u64 / 32).contains(&terms.measured), "{terms:?}");
+    assert!((1..=page / 32).contains(&terms.measured), "{terms:?}");
     Ok(())
 }
 
@@ -265,29 +278,16 @@ fn t17_a_full_ring_of_slots_loses_samples_and_counts_them(attach: AttachCase) ->
     /// The fewest slots that a CPU has, and their size: bytes (wakelat/src/collect/record_slots.rs).
     const SLOTS: u64 = 2048;
     const SLOT: u64 = 128;
-    let rounds = 2 * SLOTS;
-    let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), rounds)).stage();
-    let ring_size = SLOTS * SLOT * machine::cpus().len().next_power_of_two() as u64;
-    let ring_size = ring_size.to_string();
-    let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--mode", "samples", "--ring-size", &ring_size]);
-    wakelat.stall();
-    let performance = staged.perform();
-    wakelat.signal(Signal::SIGCONT);
-    let terms = wakelat.report().coverage.wakeups;
-    let unseen = performance.wakeups() - terms.measured - terms.ring_buffer_full;
-    assert!(unseen <= performance.untraced, "{terms:?}, {performance:?}");
+    let ring_bytes = SLOTS * SLOT * machine::cpus().len().next_power_of_two() as u64;
+    let (terms, performance) = behind_a_stalled_reader(attach, 2 * SLOTS, ring_bytes);
+    assert_losses_are_counted(&terms, &performance);
     // No more than there are slots, and all of them are used.
     assert_eq!(terms.measured, SLOTS, "{terms:?}");
     Ok(())
 }
 
 fn t17_a_reader_that_is_stalled_for_a_while_loses_nothing_that_fits(attach: AttachCase) -> TestOutcome {
-    let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000)).stage();
-    let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--mode", "samples", "--ring-size", "1M"]);
-    wakelat.stall();
-    let performance = staged.perform();
-    wakelat.signal(Signal::SIGCONT);
-    let terms = wakelat.report().coverage.wakeups;
+    let (terms, performance) = behind_a_stalled_reader(attach, 2000, 1 << 20);
     terms.assert_complete(performance.wakeups(), &performance);
     Ok(())
 }

@@ -108,7 +108,7 @@ impl Guests<'_> {
             println!("[{name} {plan}] {source}{line}");
         };
         let outcome = match plan {
-            BootPlan::Once(mode) => transcribe(&machine, self.limits_of(*mode), show),
+            BootPlan::Once(_) => transcribe(&machine, self.limits, show),
             BootPlan::Twice => self.repeat(&machine, show),
         };
         match outcome {
@@ -121,12 +121,6 @@ impl Guests<'_> {
             }
             Err(why) => VmResult::Broken(format!("{why:#}")),
         }
-    }
-
-    /// The limits in this mode: 160 CPUs that take turns are silent for minutes while each of them starts.
-    fn limits_of(&self, mode: TimeMode) -> Limits {
-        let Limits { silence, total } = self.limits;
-        Limits { silence: if mode == TimeMode::Large { 4 * silence } else { silence }, total }
     }
 
     /// Boots a machine twice. Shows its output, and the lines that differ when it runs again.

@@ -194,19 +194,20 @@ async fn measure(
             continue;
         }
         run.handle_records(records, schedule.end_at_ns(), &mut output)?;
-        if is_over {
-            break;
-        }
         if matches!(due, Some(Due::Interval { .. })) {
             run.interval(&mut output)?;
         }
         run.check_user_threads()?;
         // The kernel may have stopped for a noise that is not recorded.
-        if run.stop.is_none() && stopped {
+        if run.stop.is_none() && stopped && !is_over {
             run.stop = Some(StopReason::Threshold);
         }
         if output.reader_is_gone() {
             run.stop = Some(StopReason::NoReader);
+        }
+        // Without a reason to stop: the last records may still have a latency at the threshold.
+        if is_over {
+            break;
         }
     }
     if run.stop == Some(StopReason::Threshold) && !run.cutoff.is_reached() && config.stops_unrecorded() && !shown.quiet
