@@ -6,7 +6,7 @@ use std::{
     os::fd::{AsRawFd as _, FromRawFd as _},
 };
 
-use crate::timers::allow_descriptors;
+use crate::{clock::now_ns, timers::allow_descriptors};
 
 /// The broadcast address of the loopback interface.
 const ALL: Ipv4Addr = Ipv4Addr::new(127, 255, 255, 255);
@@ -34,13 +34,16 @@ impl Broadcast {
         Self { sender, to: SocketAddrV4::new(ALL, port), emptied: first, _others: others }
     }
 
-    /// Sends one byte. Returns whether the sockets received it during the call: otherwise another task receives it later.
-    pub fn send(&self) -> bool {
+    /// Sends one byte. Returns how long the call took if the sockets received it meanwhile: ns. Otherwise another task
+    /// receives it later.
+    pub fn send(&self) -> Option<u64> {
+        let begin_ns = now_ns();
         self.sender.send_to(&[1], self.to).expect("the loopback interface is up");
+        let took_ns = now_ns() - begin_ns;
         let receives = || self.emptied.recv(&mut [0]).is_ok();
         let received = receives();
         while receives() {}
-        received
+        received.then_some(took_ns)
     }
 }
 

@@ -137,7 +137,7 @@ fn a_migrated_wait_is_explained_on_either_cpu(attach: AttachCase) -> TestOutcome
 
 fn a_softirq_is_separated_from_the_task_that_it_interrupts(attach: AttachCase) -> TestOutcome {
     for from in STARTS {
-        let cause = PlantedCause::Softirq { receivers: 1_000, for_ns: SPIN_NS };
+        let cause = PlantedCause::Softirq { receivers: 2_000, for_ns: SPIN_NS };
         let (wakeups, performance) = planted_from(attach, from, 20, machine::one_cpu(), cause);
         assert_first(&wakeups, "softirq", "NET_RX");
         assert_due("NET_RX", culprit(&wakeups, "softirq", "NET_RX"), due(&wakeups, &performance, "send"), &wakeups);

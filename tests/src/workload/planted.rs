@@ -202,17 +202,14 @@ fn softirq(stage: &mut Stage, victim: &VictimTask, took: &CauseTimes, cpu: usize
             let round = waker.round();
             waker.wake();
             took.time(0, round, || {
-                let begin_ns = now_ns();
-                let (mut last_ns, mut softirq_ns) = (begin_ns, 0);
-                while last_ns < begin_ns + for_ns {
+                let until_ns = now_ns() + for_ns;
+                let mut softirq_ns = 0;
+                while now_ns() < until_ns {
                     let switches = own_switches();
-                    let received = broadcast.send();
-                    let ns = now_ns();
+                    let took_ns = broadcast.send().unwrap_or(0);
                     // With PREEMPT_RT, a softirq can be preempted. In this task, it then belongs to the task; in another
                     // one it is continued there, and what is sent meanwhile only joins its queue.
-                    let is_softirq = received && own_switches() == switches;
-                    softirq_ns += if is_softirq { ns - last_ns } else { 0 };
-                    last_ns = ns;
+                    softirq_ns += if own_switches() == switches { took_ns } else { 0 };
                 }
                 softirq_ns
             });
