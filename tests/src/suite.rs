@@ -1,9 +1,11 @@
-//! How the test binaries run: one test after another, each under its name, with a reason for every skip.
+//! How the test binaries run: one test after another, each under its name, with a reason for every skip and
+//! every failure.
 //!
 //! The test binary is also the workload: if run with [`workload::ARGUMENT`], it performs one instead of
 //! testing, so that a virtual machine needs only one file.
 
 use std::{
+    any::Any,
     fs::File,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
 };
@@ -135,17 +137,31 @@ fn take_signals() {
     }
 }
 
-/// Runs a test to its end, or until it calls [`skip_test`](crate::skip::skip_test).
-fn outcome_of(body: impl FnOnce() -> TestOutcome) -> TestOutcome {
+/// Number of characters of a panic's message that the summary of all tests repeats.
+const SHOWN: usize = 500;
+
+/// Runs a test to its end, or until it calls [`skip_test`](crate::skip::skip_test). Prints why it panicked in one line,
+/// as a skip is printed: what reads the output of many tests lists both.
+fn outcome_of(name: &str, body: impl FnOnce() -> TestOutcome) -> TestOutcome {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| match payload.downcast::<Skip>() {
         Ok(skip) => Err(*skip),
-        Err(panic) => resume_unwind(panic),
+        Err(panic) => {
+            println!("\nFAIL {name}: {}", message_of(&*panic));
+            resume_unwind(panic)
+        }
     })
+}
+
+/// The start of a panic's message, in one line.
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    let words = text.unwrap_or("a panic without a message").split_whitespace();
+    words.collect::<Vec<_>>().join(" ").chars().take(SHOWN).collect()
 }
 
 fn trial(name: String, body: impl FnOnce() -> TestOutcome + Send + 'static) -> Trial {
     let shown = name.clone();
-    Trial::ignorable_test(name, move || match root().and_then(|()| outcome_of(body)) {
+    Trial::ignorable_test(name, move || match root().and_then(|()| outcome_of(&shown, body)) {
         Ok(()) => Ok(Completion::Completed),
         Err(Skip(reason)) => {
             println!("\nSKIP {shown}: {reason}");

@@ -71,7 +71,7 @@ pub fn compare(
         let _ =
             writeln!(shown, "line {number}\n- {}\n+ {}", first.unwrap_or("(no line)"), second.unwrap_or("(no line)"));
     }
-    let status = if differences.is_empty() { TestStatus::Passed } else { TestStatus::Failed };
+    let status = if differences.is_empty() { TestStatus::Passed } else { TestStatus::Failed(None) };
     outcome.tests.push(GuestTest { name: TEST.to_owned(), status });
     let differ = (!differences.is_empty())
         .then(|| format!("{} of {} lines differ when the same machine runs again", differences.len(), first.count()));

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt::Write, time::Duration};
 
-use super::verdict::{BootOutcome, TestStatus};
+use super::verdict::{BootOutcome, GuestTest, TestStatus};
 
 /// One kernel in one mode.
 pub struct VmRow {
@@ -119,8 +119,8 @@ fn failures(rows: &[VmRow]) -> String {
         let Some(why) = row.failure() else { continue };
         let _ = writeln!(text, "FAILED {} {}: {why}", row.kernel, row.mode);
         if let VmResult::Done { outcome, .. } = &row.result {
-            for test in outcome.tests.iter().filter(|test| test.status == TestStatus::Failed) {
-                let _ = writeln!(text, "  {}", test.name);
+            for failed in outcome.tests.iter().filter_map(GuestTest::failure) {
+                let _ = writeln!(text, "  {failed}");
             }
         }
     }
@@ -169,7 +169,7 @@ fn warnings(rows: &[VmRow]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::verdict::GuestTest, *};
+    use super::*;
 
     fn test(name: &str, status: TestStatus) -> GuestTest {
         GuestTest { name: name.to_owned(), status }
@@ -189,7 +189,7 @@ mod tests {
             ..BootOutcome::default()
         };
         let bad = BootOutcome {
-            tests: vec![test("s::a", TestStatus::Failed), test("s::b", skip())],
+            tests: vec![test("s::a", TestStatus::Failed(Some("1 of 2".to_owned()))), test("s::b", skip())],
             failure: Some("kernel panic in `s::a`: Fatal exception".to_owned()),
             warnings: vec!["WARNING: x".to_owned()],
             ..BootOutcome::default()
@@ -211,7 +211,7 @@ kernel      release                  mode   boot  passed  failed  skipped   time
 5.10-cloud  broken                   smp
 
 FAILED 7.2-rt smp: kernel panic in `s::a`: Fatal exception
-  s::a
+  s::a: 1 of 2
 FAILED 5.10-cloud smp: no file
 
 skipped 2: no hist triggers

@@ -48,8 +48,8 @@ const CONSOLE_TAIL: usize = 4;
 pub enum TestStatus {
     /// It passed.
     Passed,
-    /// It failed, or was running when the guest died.
-    Failed,
+    /// It failed, with this panic's message, or was running when the guest died.
+    Failed(Option<String>),
     /// It found that this kernel lacks what it tests, for this reason.
     Skipped(String),
 }
@@ -61,6 +61,17 @@ pub struct GuestTest {
     pub name: String,
     /// Its result.
     pub status: TestStatus,
+}
+
+impl GuestTest {
+    /// The name of a test that failed, with the message of its panic.
+    pub fn failure(&self) -> Option<String> {
+        let TestStatus::Failed(message) = &self.status else { return None };
+        Some(match message {
+            Some(message) => format!("{}: {message}", self.name),
+            None => self.name.clone(),
+        })
+    }
 }
 
 /// The outcome of one boot.
@@ -89,10 +100,19 @@ impl BootOutcome {
         let count = |wanted: fn(&TestStatus) -> bool| self.tests.iter().filter(|test| wanted(&test.status)).count();
         (
             count(|status| *status == TestStatus::Passed),
-            count(|status| *status == TestStatus::Failed),
+            count(|status| matches!(status, TestStatus::Failed(_))),
             count(|status| matches!(status, TestStatus::Skipped(_))),
         )
     }
+}
+
+/// A test whose result has not come yet.
+struct RunningTest {
+    name: String,
+    /// Why it is skipped, if it has reported that.
+    skipped: Option<String>,
+    /// Why it panicked, if it has reported that.
+    panicked: Option<String>,
 }
 
 /// Parses the streams line by line.
@@ -101,8 +121,7 @@ pub struct Transcript {
     outcome: BootOutcome,
     suite: String,
     suite_began: Duration,
-    /// The running test, and the reason if it has reported that it is skipped.
-    running: Option<(String, Option<String>)>,
+    running: Option<RunningTest>,
     /// Tests with a result in this suite, to compare with libtest's own count.
     seen_in_suite: usize,
     problems: Vec<String>,
@@ -118,12 +137,16 @@ impl Transcript {
             self.marker(words, at);
         } else if let Some((name, rest)) = line.strip_prefix("test ").and_then(|line| line.split_once(" ... ")) {
             // Names may be padded to one width.
-            self.running = Some((name.trim_end().to_owned(), None));
+            self.running = Some(RunningTest { name: name.trim_end().to_owned(), skipped: None, panicked: None });
             self.result_line(rest, at);
         } else if let Some(summary) = line.strip_prefix("test result: ") {
             self.summary(summary);
         } else if let Some((test, reason)) = line.strip_prefix("SKIP ").and_then(|line| line.split_once(": ")) {
             self.skip(test, reason);
+        } else if let Some((_, message)) = line.strip_prefix("FAIL ").and_then(|line| line.split_once(": ")) {
+            if let Some(test) = &mut self.running {
+                test.panicked = Some(message.to_owned());
+            }
         } else if let Some((kind, name, count)) = InstructionKind::ALL.into_iter().find_map(|kind| {
             let (name, count) = line.strip_prefix(kind.marker())?.split_once(' ')?;
             Some((kind, name, count))
@@ -138,7 +161,7 @@ impl Transcript {
         } else if line == "ok" {
             self.finish_test(TestStatus::Passed);
         } else if line == "FAILED" {
-            self.finish_test(TestStatus::Failed);
+            self.finish_test(TestStatus::Failed(None));
         } else if let Some(reason) = line.strip_prefix("ignored") {
             let reason = reason.trim_start_matches([',', ' ']);
             self.finish_test(TestStatus::Skipped(if reason.is_empty() { "ignored" } else { reason }.to_owned()));
@@ -184,7 +207,7 @@ impl Transcript {
                 Some(format!("still running after {} s{during}{}", limit.as_secs(), self.last_message()))
             }
         };
-        self.finish_test(TestStatus::Failed);
+        self.finish_test(TestStatus::Failed(None));
         let failed = self.outcome.counts().1;
         let tests = (failed > 0).then(|| format!("{failed} of {} tests failed", self.outcome.tests.len()));
         let reasons: Vec<String> = first.into_iter().chain(self.problems).chain(tests).collect();
@@ -206,7 +229,7 @@ impl Transcript {
                 if !matches!(rest, "0" | "101") {
                     self.problems.push(format!("suite `{}` ended with {rest}{}", self.suite, self.during()));
                 }
-                self.finish_test(TestStatus::Failed);
+                self.finish_test(TestStatus::Failed(None));
                 self.outcome.suites.push((self.suite.clone(), at.saturating_sub(self.suite_began)));
             }
             "end" => self.ended = rest.parse().ok(),
@@ -217,18 +240,19 @@ impl Transcript {
 
     /// Records the result of the running test.
     fn finish_test(&mut self, status: TestStatus) {
-        let Some((test, skipped)) = self.running.take() else { return };
+        let Some(RunningTest { name, skipped, panicked }) = self.running.take() else { return };
         let status = match (status, skipped) {
-            (TestStatus::Passed | TestStatus::Skipped(_), Some(reason)) => TestStatus::Skipped(reason),
-            (status, _) => status,
+            (TestStatus::Failed(_), _) => TestStatus::Failed(panicked),
+            (_, Some(reason)) => TestStatus::Skipped(reason),
+            (status, None) => status,
         };
         self.seen_in_suite += 1;
-        self.outcome.tests.push(GuestTest { name: format!("{}::{test}", self.suite), status });
+        self.outcome.tests.push(GuestTest { name: format!("{}::{name}", self.suite), status });
     }
 
     fn skip(&mut self, test: &str, reason: &str) {
         match &mut self.running {
-            Some((_, skipped)) => *skipped = Some(reason.to_owned()),
+            Some(running) => running.skipped = Some(reason.to_owned()),
             None => self.problems.push(format!("`{test}` was skipped while no test ran: {reason}")),
         }
     }
@@ -255,7 +279,7 @@ impl Transcript {
 
     fn during(&self) -> String {
         match &self.running {
-            Some((test, _)) => format!(" in `{}::{test}`", self.suite),
+            Some(test) => format!(" in `{}::{}`", self.suite, test.name),
             None => String::new(),
         }
     }

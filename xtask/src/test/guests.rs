@@ -31,14 +31,15 @@ fn counts(rows: &[VmRow]) -> TestCounts {
         match &row.result {
             VmResult::Done { outcome, .. } => {
                 for test in &outcome.tests {
-                    let name = format!("{guest}: {}", test.name);
                     match &test.status {
                         TestStatus::Passed => counts.passed += 1,
-                        TestStatus::Failed => counts.failed.push(name),
+                        TestStatus::Failed(_) => {}
                         TestStatus::Skipped(reason) => {
+                            let name = format!("{guest}: {}", test.name);
                             counts.skipped.push(SkippedTest { test: name, reason: reason.clone() })
                         }
                     }
+                    counts.failed.extend(test.failure().map(|failed| format!("{guest}: {failed}")));
                 }
             }
             VmResult::Skipped(reason) => {

@@ -1,16 +1,16 @@
 //! Parses the output of test binaries: libtest's format, which libtest-mimic shares.
 //!
 //! A test that cannot run here prints `SKIP <its name>: <reason>`, and libtest-mimic counts it as ignored;
-//! this module counts it as skipped, with that reason.
+//! this module counts it as skipped, with that reason. A kernel test that panics prints `FAIL <its name>: <message>`.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// The results of one or more test binaries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TestCounts {
     /// Tests that ran and passed.
     pub passed: usize,
-    /// Names of the tests that failed.
+    /// The tests that failed, with the start of the panic's message where the test printed it: `name: message`.
     pub failed: Vec<String>,
     /// Tests that did not run, with the reasons.
     pub skipped: Vec<SkippedTest>,
@@ -42,6 +42,8 @@ pub struct Harness {
     ignored: Vec<SkippedTest>,
     failures: Vec<String>,
     in_failures: bool,
+    /// Why tests of the current binary panicked, by name.
+    messages: BTreeMap<String, String>,
 }
 
 impl Harness {
@@ -72,6 +74,8 @@ impl Harness {
             if !self.skips.contains(&skip) {
                 self.skips.push(skip);
             }
+        } else if let Some((test, message)) = line.strip_prefix("FAIL ").and_then(|line| line.split_once(": ")) {
+            self.messages.insert(test.to_owned(), message.to_owned());
         } else if let Some(ignored) = ignored(line) {
             self.ignored.push(ignored);
         } else if let Some(suite) = suite(line) {
@@ -104,7 +108,11 @@ impl Harness {
         let mut failures = std::mem::take(&mut self.failures);
         failures.truncate(failed);
         failures.resize_with(failed, || "a test without a name".to_owned());
-        self.counts.failed.append(&mut failures);
+        let messages = std::mem::take(&mut self.messages);
+        self.counts.failed.extend(failures.into_iter().map(|test| match messages.get(&test) {
+            Some(message) => format!("{test}: {message}"),
+            None => test,
+        }));
         self.in_failures = false;
     }
 }
@@ -208,6 +216,29 @@ failures:
 test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
 ";
         assert_eq!(counts(output), TestCounts { passed: 1, failed: vec!["bad".to_owned()], skipped: vec![] });
+    }
+
+    #[test]
+    fn a_failing_test_that_prints_its_message_is_listed_with_it() {
+        let output = "\
+test bad ... 
+FAIL bad: 12 of 13
+FAILED
+
+failures:
+
+---- bad ----
+test panicked: 12
+of 13
+
+
+failures:
+    bad
+    worse
+
+test result: FAILED. 0 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+";
+        assert_eq!(counts(output).failed, ["bad: 12 of 13", "worse"]);
     }
 
     #[test]

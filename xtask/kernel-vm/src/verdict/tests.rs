@@ -58,6 +58,7 @@ fn output_between_a_test_and_its_result_does_not_hide_the_result() {
 ##vm suite s
 test quiet  ... ok
 test loud   ... a line of its own
+FAIL loud: 3 of 4 ns: {}
 another
 FAILED
 test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s
@@ -65,7 +66,10 @@ test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
 ##vm end 1";
     let outcome = read(results, "", BootEnd::Exit(35));
     let statuses: Vec<_> = outcome.tests.iter().map(|test| (test.name.as_str(), &test.status)).collect();
-    assert_eq!(statuses, [("s::quiet", &TestStatus::Passed), ("s::loud", &TestStatus::Failed)]);
+    assert_eq!(
+        statuses,
+        [("s::quiet", &TestStatus::Passed), ("s::loud", &TestStatus::Failed(Some("3 of 4 ns: {}".to_owned())))]
+    );
     assert_eq!(outcome.failure.as_deref(), Some("1 of 2 tests failed"));
 }
 
