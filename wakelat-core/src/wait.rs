@@ -15,6 +15,7 @@ pub struct Comm([u8; 16]);
 impl Comm {
     /// Takes the bytes up to the first NUL. The bytes after it are dropped, so that equal names are equal
     /// keys.
+    #[inline]
     pub fn new(bytes: &[u8]) -> Self {
         let mut comm = [0; 16];
         match bytes.first_chunk() {
@@ -33,6 +34,7 @@ impl Comm {
 }
 
 /// The number of bytes before the first NUL, at most 15. Without a loop: there are some names in each switch.
+#[inline]
 fn length(comm: [u8; 16]) -> usize {
     const LOWEST_BITS: u128 = u128::from_le_bytes([0x01; 16]);
     const HIGHEST_BITS: u128 = u128::from_le_bytes([0x80; 16]);

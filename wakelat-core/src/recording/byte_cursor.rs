@@ -9,7 +9,7 @@ pub(super) struct EventBytes {
 }
 
 /// More than the 196 bytes of a switch with all that it can have: two new tasks, a wait, and the longest numbers.
-const MAX_EVENT_BYTES: usize = 256;
+pub(super) const MAX_EVENT_BYTES: usize = 256;
 
 impl Default for EventBytes {
     fn default() -> Self {
@@ -53,7 +53,23 @@ impl EventBytes {
         self.number((difference << 1 ^ difference >> 63) as u64);
     }
 
+    /// Appends all bytes so far to `out`.
+    #[inline]
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        const FEW: usize = 32;
+        let length = usize::from(self.length);
+        if length <= FEW {
+            // A copy of a fixed length needs no call.
+            let end = out.len() + length;
+            out.extend_from_slice(&self.bytes[..FEW]);
+            out.truncate(end);
+        } else {
+            out.extend_from_slice(&self.bytes[..length]);
+        }
+    }
+
     /// All bytes so far.
+    #[cfg(test)]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }

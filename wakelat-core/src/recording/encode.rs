@@ -5,8 +5,11 @@ use std::io;
 use postcard::ser_flavors::Flavor;
 
 use super::{
-    FORMAT, Frame, FrameSink, MAGIC, MAX_FRAME_BYTES, block, byte_cursor::EventBytes, compact_events::EventContext,
+    FORMAT, Frame, FrameSink, MAGIC, MAX_FRAME_BYTES, block,
+    byte_cursor::{EventBytes, MAX_EVENT_BYTES},
+    compact_events::EventContext,
 };
+use crate::timeline::decode::KnownSwitch;
 
 /// The bytes of a recording, block by block. A frame is in [`Self::bytes`] when its block is full, and at the latest when
 /// its segment ends.
@@ -63,7 +66,7 @@ impl Encoder {
         if let Frame::Event(event) = frame
             && self.events.encode(event, &mut self.event)
         {
-            self.frames.extend_from_slice(self.event.as_slice());
+            self.event.append_to(&mut self.frames);
             return Ok(());
         }
         let begin = self.frames.len();
@@ -107,6 +110,15 @@ impl FrameSink for Encoder {
             _ => {}
         }
         Ok(())
+    }
+
+    fn known_switch(&mut self, known: &KnownSwitch<'_>) -> bool {
+        let has_room = self.frames.len() + MAX_EVENT_BYTES <= MAX_FRAME_BYTES as usize;
+        if !has_room || !self.events.encode_known(known, &mut self.event) {
+            return false;
+        }
+        self.event.append_to(&mut self.frames);
+        true
     }
 
     fn end_segment(&mut self) -> io::Result<()> {

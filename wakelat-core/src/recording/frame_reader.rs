@@ -48,7 +48,7 @@ impl FrameReader {
         if let Frame::Event(event) = &frame
             && bytes[0] < compact_events::INTERRUPT
         {
-            self.events.pass(event);
+            self.events.pass(event.cpu, event.seq);
         }
         Some((frame, bytes.len() - rest.len()))
     }

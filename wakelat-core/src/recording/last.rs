@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Encoder, Frame, FrameSink, Header, MAGIC, RunBefore, block};
-use crate::report::Report;
+use crate::{report::Report, timeline::decode::KnownSwitch};
 
 /// Keeps the last segments of a recording, compressed: those of a length of time, as far as they have room.
 #[derive(Debug)]
@@ -101,6 +101,14 @@ impl FrameSink for LastSegments {
             Frame::End(report) => self.encoder.frame(&Frame::Reading(report.clone())),
             frame => self.encoder.frame(frame),
         }
+    }
+
+    fn known_switch(&mut self, known: &KnownSwitch<'_>) -> bool {
+        let is_taken = self.encoder.known_switch(known);
+        if is_taken {
+            self.last_seqs.insert(known.record.cpu, known.seq);
+        }
+        is_taken
     }
 
     fn end_segment(&mut self) -> io::Result<()> {

@@ -41,6 +41,8 @@ mod frame_tests;
 #[cfg(test)]
 mod histogram_tests;
 #[cfg(test)]
+mod known_switch_tests;
+#[cfg(test)]
 mod layout_tests;
 #[cfg(test)]
 mod name_tests;

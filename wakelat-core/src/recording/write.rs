@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, io};
 
-use wakelat_common::{Class, pending_wait::PrevState, stack::DEPTH};
+use wakelat_common::{Class, pending_wait::PrevState, stack::DEPTH, timeline::prev_state_to_u8};
 
 use super::{Frame, Header, MAX_FRAME_BYTES, RunBefore};
 use crate::{
@@ -10,7 +10,8 @@ use crate::{
     hash::{HashMap, HashSet},
     report::Report,
     timeline::{
-        event::{DetailedWait, Event, EventKind, WorkItemEvent},
+        decode::KnownSwitch,
+        event::{DetailedWait, Event, EventKind, TaskInfo, WorkItemEvent},
         stack_event::{StackEvent, StackId},
         stack_frames::{StackCounts, StackFrames, Symbolize},
     },
@@ -24,6 +25,12 @@ pub trait FrameSink {
     /// # Errors
     /// If it cannot be written.
     fn frame(&mut self, frame: &Frame<'_>) -> io::Result<()>;
+
+    /// Takes a switch between tasks that are known from the last events, as [`Self::frame`] would take its event. Returns
+    /// whether it did: if not, the event must come.
+    fn known_switch(&mut self, _known: &KnownSwitch<'_>) -> bool {
+        false
+    }
 
     /// Ends a segment: all frames since the last one belong together.
     ///
@@ -98,13 +105,32 @@ impl WrittenNames {
     }
 
     /// The last task with this TID, unless another one has its place.
-    fn last(&mut self, tid: u32) -> Option<&mut LastTask> {
-        self.last.get_mut(tid as usize % LAST_TASKS)?.as_mut().filter(|last| last.tid == tid)
+    #[inline]
+    fn last(&self, tid: u32) -> Option<&LastTask> {
+        self.last.get(tid as usize % LAST_TASKS)?.as_ref().filter(|last| last.tid == tid)
+    }
+
+    /// Whether nothing has to be written before this switch, as far as [`Self::last`] shows, and nothing is forgotten with it.
+    #[inline]
+    fn has_all_of(&self, known: &KnownSwitch<'_>, unix_offset_ns: i64) -> bool {
+        let KnownSwitch { record, prev, next, .. } = *known;
+        let of = |task: &TaskInfo| self.last(task.tid).filter(|last| last.cgroup_id == task.cgroup_id);
+        let (Some(_), Some(last_next)) = (of(prev), of(next)) else { return false };
+        let has_names = match Class::from_u8(record.class) {
+            None => true,
+            Some(Class::New) => false,
+            Some(Class::Preempted) => last_next.has_waited,
+            Some(Class::Wakeup) => last_next.has_waited && self.last(record.waker_pid).is_some(),
+        };
+        has_names
+            && record.prev_state != prev_state_to_u8(PrevState::Dead)
+            && self.unix_offset_ns == Some(unix_offset_ns)
     }
 
     /// Whether no wait of this thread is in the segment; from now on, one is.
     fn is_first_wait(&mut self, tid: u32) -> bool {
-        if self.last(tid).is_some_and(|last| std::mem::replace(&mut last.has_waited, true)) {
+        let place = self.last.get_mut(tid as usize % LAST_TASKS).and_then(Option::as_mut);
+        if place.filter(|last| last.tid == tid).is_some_and(|last| std::mem::replace(&mut last.has_waited, true)) {
             return false;
         }
         self.waiters.insert(tid)
@@ -191,6 +217,13 @@ impl Recorder {
             self.namespaces.remove(&switch.prev.tid);
         }
         out.frame(&Frame::Event(Cow::Borrowed(event)))
+    }
+
+    /// Writes a switch as [`Self::set_unix_offset`] and [`Self::event`] write its event. Returns false, and nothing is
+    /// written, if something may have to come before it, or if `out` does not take it.
+    #[inline]
+    pub fn known_switch(&self, known: &KnownSwitch<'_>, unix_offset_ns: i64, out: &mut dyn FrameSink) -> bool {
+        self.names.has_all_of(known, unix_offset_ns) && out.known_switch(known)
     }
 
     /// Writes the functions on the stacks of an event, which `code` symbolizes. Comes before that event.

@@ -46,6 +46,7 @@ pub mod occupants;
 pub mod stack_event;
 pub mod stack_frames;
 pub mod timehist;
+pub(crate) mod wait_course;
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -26,7 +26,7 @@ use wakelat_core::{
     render::{self, Style},
     report::Report,
     terminal_input::TerminalInput,
-    timeline::event::Event,
+    timeline::{decode::KnownSwitch, event::Event},
     wait::Wait,
 };
 use wakelat_kernel::{Roots, fair_scheduler, release::Release};
@@ -258,6 +258,10 @@ impl View for RecordView<'_> {
 
     fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
         self.write(out, |recorder, sink| recorder.event(event, unix_offset_ns, names, sink))
+    }
+
+    fn known_switch(&mut self, known: &KnownSwitch<'_>, unix_offset_ns: i64) -> bool {
+        self.shown.is_none() && self.recorder.frames.known_switch(known, unix_offset_ns, &mut self.file)
     }
 
     fn warmed_up(&mut self, out: &mut dyn Write) -> io::Result<()> {

@@ -4,6 +4,7 @@ use anyhow::Result;
 
 use super::{Run, clock::monotonic_ns, stop_reason::StopReason};
 use crate::collect::{Collector, DrainExtent};
+use wakelat_common::Class;
 use wakelat_core::{
     decode::decode,
     timeline::event::{Event, EventKind},
@@ -18,8 +19,21 @@ impl Run<'_> {
 
     /// Takes the records of `extent` from the ring buffers. Returns how many it took.
     pub(super) fn drain_to(&mut self, extent: DrainExtent, collector: &mut Collector) -> Result<usize> {
+        let only_views = self.only_views_take_events();
         let drained = collector.drain(extent, |record| match &mut self.decoder {
             Some(decoder) => {
+                let unix_offset_ns = self.windows.unix_offset_ns();
+                let mut class = None;
+                let is_taken = only_views
+                    && !self.output.is_full()
+                    && decoder.offer_switch(record, |known| {
+                        class = Class::from_u8(known.record.class);
+                        self.view.known_switch(known, unix_offset_ns)
+                    });
+                if is_taken {
+                    class.into_iter().for_each(|class| self.windows.count_received(class));
+                    return Ok(());
+                }
                 let mut event = decoder.decode(record)?;
                 self.take_event(&mut event)?;
                 if let Some(decoder) = &mut self.decoder {
@@ -38,6 +52,11 @@ impl Run<'_> {
         self.names.resolve_new_cgroups();
         self.check_written(written)?;
         Ok(records)
+    }
+
+    /// Whether nothing but the view needs the next events: neither groups, nor components, nor a threshold.
+    fn only_views_take_events(&self) -> bool {
+        self.windows.only_counts_waits() && self.timeline.is_none() && self.threshold_ns.is_none()
     }
 
     /// Records a wait. Returns whether it is in the report: waits of the warm-up are not.

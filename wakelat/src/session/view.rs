@@ -15,7 +15,7 @@ use wakelat_core::{
     recording::Frame,
     report::Report,
     terminal_input::TerminalInput,
-    timeline::event::Event,
+    timeline::{decode::KnownSwitch, event::Event},
     wait::Wait,
     why::counted::{CauseGroups, CauseTotals},
 };
@@ -195,6 +195,12 @@ pub trait View {
         _out: &mut dyn Write,
     ) -> std::io::Result<()> {
         Ok(())
+    }
+
+    /// Takes a switch between tasks of earlier events without its event, if the view needs none: then it returns true, and
+    /// [`View::event`] does not get it.
+    fn known_switch(&mut self, _known: &KnownSwitch<'_>, _unix_offset_ns: i64) -> bool {
+        false
     }
 
     /// Called when the warm-up has ended: the events so far are only the history of later ones.

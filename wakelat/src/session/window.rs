@@ -139,14 +139,25 @@ impl Windows {
 
     /// Adds a wait. Returns false if it belongs to the warm-up.
     pub fn record(&mut self, wait: &Wait) -> bool {
-        match wait.class {
-            Class::Wakeup | Class::New => self.wakeups_received += 1,
-            Class::Preempted => self.preemptions_received += 1,
-        }
+        self.count_received(wait.class);
         if !self.warming_up && !self.by_component && self.has_groups {
             self.groups.record(wait);
         }
         !self.warming_up
+    }
+
+    /// Counts a wait that [`Self::record`] would only count.
+    #[inline]
+    pub fn count_received(&mut self, class: Class) {
+        match class {
+            Class::Wakeup | Class::New => self.wakeups_received += 1,
+            Class::Preempted => self.preemptions_received += 1,
+        }
+    }
+
+    /// Whether [`Self::record`] would only count waits, all of which are in the report.
+    pub fn only_counts_waits(&self) -> bool {
+        !self.warming_up && (self.by_component || !self.has_groups)
     }
 
     /// Adds the components of a recorded wait.

@@ -20,7 +20,7 @@ mod write;
 
 use wakelat_common::{Class, pending_wait::PrevState};
 
-use crate::timeline::event::{Event, TaskInfo};
+use crate::timeline::event::TaskInfo;
 
 /// The lowest first byte of an event: that of an interrupt. Its lowest bits are the kind of the source.
 pub(super) const INTERRUPT: u8 = 0x40;
@@ -123,11 +123,12 @@ impl EventContext {
         self.tasks.fill(None);
     }
 
-    /// Takes an event in postcard's encoding.
-    pub fn pass(&mut self, event: &Event) {
-        let known = self.known(event.cpu);
-        let current = known.current.filter(|_| known.cpu == event.cpu);
-        *self.known(event.cpu) = CpuContext { cpu: event.cpu, seq: event.seq, current };
+    /// Takes the number of an event of `cpu`.
+    #[inline]
+    pub fn pass(&mut self, cpu: u32, seq: u32) {
+        let known = self.known(cpu);
+        let current = known.current.filter(|_| known.cpu == cpu);
+        *known = CpuContext { cpu, seq, current };
     }
 
     fn known(&mut self, cpu: u32) -> &mut CpuContext {

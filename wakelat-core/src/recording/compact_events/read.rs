@@ -4,12 +4,15 @@ use wakelat_common::Class;
 
 use super::super::byte_cursor::ByteCursor;
 use super::{
-    CpuContext, DELIVERED, EventContext, INTERRUPT, NEXT_IS_NEW, NEXT_SEQ, NEXT_WANTED, PREV_IS_CURRENT, PREV_IS_NEW,
-    PREV_WANTED, SAME_CPU, STATES, SWITCH, WAITED, WAKER_IS_PREV, WITH_RARE, course, rare, usual_waker_cpu,
+    DELIVERED, EventContext, INTERRUPT, NEXT_IS_NEW, NEXT_SEQ, NEXT_WANTED, PREV_IS_CURRENT, PREV_IS_NEW, PREV_WANTED,
+    SAME_CPU, STATES, SWITCH, WAITED, WAKER_IS_PREV, WITH_RARE, course, rare, usual_waker_cpu,
 };
 use crate::{
-    timeline::event::{DetailedWait, Event, EventKind, InterruptEvent, InterruptSource, SwitchEvent, TaskInfo, Unseen},
-    wait::{Comm, Wait},
+    timeline::{
+        event::{DetailedWait, Event, EventKind, InterruptEvent, InterruptSource, SwitchEvent, TaskInfo, Unseen},
+        wait_course::WaitCourse,
+    },
+    wait::Comm,
 };
 
 impl EventContext {
@@ -60,9 +63,7 @@ impl EventContext {
         };
         let at_ns = bytes.difference_to(self.last_at_ns)?;
         (self.last_cpu, self.last_at_ns) = (cpu, at_ns);
-        let known = self.known(cpu);
-        let current = known.current.filter(|_| known.cpu == cpu);
-        *known = CpuContext { cpu, seq, current };
+        self.pass(cpu, seq);
         Some((cpu, seq, at_ns))
     }
 
@@ -120,28 +121,14 @@ impl EventContext {
             (true, false) => (Some(bytes.number()?), Some(bytes.short_number()?)),
             (false, _) => (None, None),
         };
-        let wait = Wait {
+        let course = WaitCourse {
             class,
-            at_ns: switch.at_ns,
             latency_ns,
             delivery_ns,
-            tid: next.tid,
-            pid: next.pid,
-            comm: next.comm,
-            cgroup_id: next.cgroup_id,
-            prio: next.prio,
-            policy: next.policy,
-            cpu: on_cpu,
-            prev_cpu,
             waker_tid,
-            prev_tid: prev.tid,
-            prev_comm: prev.comm,
-            prev_prio: prev.prio,
+            prev_cpu,
             preempted_sleeping: has(course::PREEMPTED_SLEEPING),
             sampling_shift,
-        };
-        Some(DetailedWait {
-            wait,
             cpu: wait_cpu,
             waker_cpu,
             remote: has(course::REMOTE),
@@ -149,7 +136,8 @@ impl EventContext {
             throttled_ns: self.throttled_ns,
             throttled_at_start: has(course::THROTTLED_AT_START),
             stolen_ns,
-        })
+        };
+        Some(course.of_tasks(switch.at_ns, on_cpu, prev, next))
     }
 }
 

@@ -3,6 +3,7 @@ use std::borrow::Cow;
 use proptest::prelude::*;
 
 use super::*;
+use crate::timeline::event::Event;
 use crate::{
     recording::{
         Encoder, Frame, FrameSink, Header, MAX_FRAME_BYTES, Recording,

@@ -20,11 +20,12 @@ use super::{
         TaskInfo, Unseen, WakeupEvent, WorkItemEvent,
     },
     stack_event::{Role, StackEvent, StackId},
+    wait_course::WaitCourse,
 };
 use crate::{
     decode::{DecodeError, known_cgroup, known_cpu, read},
     hash::HashMap,
-    wait::{Comm, Wait},
+    wait::Comm,
 };
 
 /// Decodes records, with state for each CPU: the number of its records so far, because a record carries only the number
@@ -49,6 +50,7 @@ struct Cpus {
 const MANY_CPUS: usize = 8_192;
 
 impl Cpus {
+    #[inline]
     fn get(&mut self, cpu: u32) -> &mut Cpu {
         let at = cpu as usize;
         if at >= MANY_CPUS {
@@ -69,6 +71,19 @@ struct Cpu {
     current: Option<TaskInfo>,
     /// Used only if the records have the CPU's total.
     stolen: StolenTime,
+}
+
+/// A switch between two tasks that earlier records describe, before it is decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownSwitch<'a> {
+    /// The record.
+    pub record: &'a SwitchRecord,
+    /// Its number in the sequence of its CPU's events: [`Event::seq`].
+    pub seq: u32,
+    /// The outgoing task, as an earlier record describes it.
+    pub prev: &'a TaskInfo,
+    /// The incoming task.
+    pub next: &'a TaskInfo,
 }
 
 impl Decoder {
@@ -106,6 +121,26 @@ impl Decoder {
         Ok(Event { cpu, seq: known.decoded.wrapping_add(known.lost), kind })
     }
 
+    /// Offers a switch between tasks that earlier records describe to `take`. Returns whether `take` has taken it: then it
+    /// is not to be decoded.
+    #[inline]
+    pub fn offer_switch(&mut self, record: &[u8], take: impl FnOnce(&KnownSwitch<'_>) -> bool) -> bool {
+        let [kind::SWITCH, ..] = record else { return false };
+        let Ok(switch) = read::<SwitchRecord>(record) else { return false };
+        let known = self.cpus.get(switch.cpu);
+        let Some(prev) = known.current.as_ref().filter(|task| task.tid == switch.prev_pid) else { return false };
+        // Which part of a CPU's total of stolen time a wait has depends on earlier switches.
+        if switch.lost != known.lost || switch.flags & flag::STOLEN_TOTAL != 0 {
+            return false;
+        }
+        let (decoded, next) = (known.decoded.wrapping_add(1), next_task(&switch));
+        let is_taken = take(&KnownSwitch { record: &switch, seq: decoded.wrapping_add(known.lost), prev, next: &next });
+        if is_taken {
+            (known.decoded, known.current) = (decoded, Some(next));
+        }
+        is_taken
+    }
+
     /// Takes an event that is not needed any more: a later one uses its memory.
     #[inline]
     pub fn reuse(&mut self, event: Event) {
@@ -126,17 +161,10 @@ impl Decoder {
             (prev, None)
         };
         let prev = TaskInfo { wanted: is(flag::PREV_WANTED), ..prev };
-        let next = TaskInfo {
-            tid: switch.pid,
-            pid: switch.tgid,
-            comm: Comm::new(&switch.comm),
-            prio: switch.prio,
-            policy: switch.policy,
-            cgroup_id: known_cgroup(switch.cgroup_id),
-            wanted: is(flag::NEXT_WANTED),
-        };
+        let next = next_task(switch);
         *known = Some(next);
-        let mut ended_wait = ended_wait(switch, &prev, &next)?;
+        let course = wait_course(switch)?;
+        let mut ended_wait = course.map(|course| course.of_tasks(switch.at_ns, switch.cpu, &prev, &next));
         if is(flag::STOLEN_TOTAL) {
             stolen.switch(switch.at_ns, switch.stolen_ns);
             if let Some(DetailedWait { wait, migrations, stolen_ns, .. }) = &mut ended_wait {
@@ -169,6 +197,20 @@ impl Decoder {
 /// A decoded record: its CPU, that CPU's records lost so far, and the event.
 type Decoded = (u32, u32, EventKind);
 
+/// The incoming task.
+#[inline]
+fn next_task(switch: &SwitchRecord) -> TaskInfo {
+    TaskInfo {
+        tid: switch.pid,
+        pid: switch.tgid,
+        comm: Comm::new(&switch.comm),
+        prio: switch.prio,
+        policy: switch.policy,
+        cgroup_id: known_cgroup(switch.cgroup_id),
+        wanted: switch.flags & flag::NEXT_WANTED != 0,
+    }
+}
+
 /// The outgoing task, and the unseen switches before.
 fn prev_task(full: &SwitchRecordFull) -> (TaskInfo, Option<Unseen>) {
     let known = Unseen {
@@ -187,36 +229,26 @@ fn prev_task(full: &SwitchRecordFull) -> (TaskInfo, Option<Unseen>) {
     (prev, (full.unseen != 0).then_some(known))
 }
 
-/// The wait that ends with a switch, if one does.
-fn ended_wait(switch: &SwitchRecord, prev: &TaskInfo, next: &TaskInfo) -> Result<Option<DetailedWait>, DecodeError> {
+/// The course of the wait that ends with a switch, if one does.
+///
+/// # Errors
+/// If its class is unknown.
+#[inline]
+pub(crate) fn wait_course(switch: &SwitchRecord) -> Result<Option<WaitCourse>, DecodeError> {
     if switch.class == NO_WAIT {
         return Ok(None);
     }
     let class = Class::from_u8(switch.class).ok_or(DecodeError::Class(switch.class))?;
     let delivered = class == Class::Wakeup && switch.delivery_ns != DELIVERY_UNKNOWN;
-    let wait = Wait {
+    let is = |flag| switch.flags & flag != 0;
+    Ok(Some(WaitCourse {
         class,
-        at_ns: switch.at_ns,
         latency_ns: switch.latency_ns,
         delivery_ns: delivered.then_some(switch.delivery_ns),
-        tid: next.tid,
-        pid: next.pid,
-        comm: next.comm,
-        cgroup_id: next.cgroup_id,
-        prio: next.prio,
-        policy: next.policy,
-        cpu: switch.cpu,
-        prev_cpu: known_cpu(switch.prev_cpu),
         waker_tid: delivered.then_some(switch.waker_pid),
-        prev_tid: prev.tid,
-        prev_comm: prev.comm,
-        prev_prio: prev.prio,
+        prev_cpu: known_cpu(switch.prev_cpu),
         preempted_sleeping: switch.preempted_sleeping != 0,
         sampling_shift: switch.sampling_shift,
-    };
-    let is = |flag| switch.flags & flag != 0;
-    Ok(Some(DetailedWait {
-        wait,
         cpu: known_cpu(switch.wait_cpu),
         waker_cpu: if class == Class::Wakeup { known_cpu(switch.waker_cpu) } else { None },
         remote: is(flag::REMOTE),

@@ -26,7 +26,10 @@ use wakelat_core::{
     recording::{Header, LastSegments},
     render::{self, Style, units},
     report::Report,
-    timeline::event::{Event, EventKind},
+    timeline::{
+        decode::KnownSwitch,
+        event::{Event, EventKind},
+    },
     wait::Wait,
 };
 
@@ -225,6 +228,12 @@ impl View for FlightRecorder {
             self.fire(|| wait_trigger(&ended.wait));
         }
         Ok(())
+    }
+
+    fn known_switch(&mut self, known: &KnownSwitch<'_>, unix_offset_ns: i64) -> bool {
+        // A wait that may be long enough for a file needs its event.
+        let is_short = self.settings.threshold_ns.is_none_or(|threshold_ns| known.record.latency_ns < threshold_ns);
+        is_short && !self.last.is_full() && self.recorder.frames.known_switch(known, unix_offset_ns, &mut self.last)
     }
 
     fn report(&mut self, report: &Report, _: &mut dyn Write) -> io::Result<()> {
