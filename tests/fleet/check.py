@@ -83,7 +83,10 @@ def main():
             line += ["-i", recording]
         subprocess.run(line, check=True, capture_output=True)
         duckdb.sql(f"SET file_search_path = '{directory}'")
-        answers = [duckdb.sql(query).fetchall() for query in queries()]
+        *others, last = queries()
+        answers = [duckdb.sql(query).fetchall() for query in others]
+        # Python's times have no ns.
+        answers.append(duckdb.sql(f"SELECT * REPLACE (epoch_ns(start) AS start) FROM ({last.strip().rstrip(';')})").fetchall())
         releases = dict(duckdb.sql(f"SELECT DISTINCT recording, label_release FROM '{prefix}-waits.parquet'").fetchall())
 
     by_host, by_component, by_culprit, by_release, by_interval = answers
@@ -124,10 +127,19 @@ def main():
     equal("waits by release and class", {row[:2]: row[2] for row in by_release}, dict(classes[0]))
     equal("time by release and class", {row[:2]: in_ns(row[3]) for row in by_release}, dict(classes[1]))
 
-    counts = collections.Counter()
-    for host, _, waits, _ in by_interval:
-        counts[host] += waits
-    equal("waits in intervals, by host", dict(counts), {host: waits for host, waits, *_ in by_host})
+    counts, over = collections.Counter(), collections.Counter()
+    waits = ["--from", "waking", "--by", "host", "--class", "wakeup,new,preempted"]
+    for report in documents(wakelat, recordings, "hist", "1s", *waits):
+        for group in report["groups"]:
+            counts[group["key"]["host"], report["start_unix_ns"]] += group["count"]
+    for report in documents(wakelat, recordings, "hist", "1s", *waits, "--threshold", "1ms"):
+        for group in report["groups"]:
+            over[group["key"]["host"], report["start_unix_ns"]] += group["count"]
+    equal("waits by host and second", {row[:2]: row[2] for row in by_interval}, dict(counts))
+    # The query counts whole buckets.
+    for host, start, _, longer in by_interval:
+        if (longer or 0) > over[host, start]:
+            sys.exit(f"{host} at {start}: DuckDB has {longer} waits over 1 ms, wakelat has {over[host, start]}")
 
 
 if __name__ == "__main__":
