@@ -58,6 +58,8 @@ fn a_view_that_records_shows_what_it_shows_of_the_recording(attach: AttachCase) 
     let file = directory.path().join("file.wakelat");
     let file = file.to_str().expect("a path");
     for view in VIEWS {
+        // All of them take minutes in a guest, which may not be silent for so long.
+        println!("\n  {view}");
         let has_intervals = ["hist 1", "--interval"].into_iter().any(|of| view.contains(of));
         let rounds = if has_intervals { 500 } else { 60 };
         let load = BehindHog { rounds, spin_ns: 3_000_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
