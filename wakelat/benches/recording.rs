@@ -1,28 +1,17 @@
 //! What user space does with a switch that it records: decode and encode it, with the event and without.
 
+mod numbers;
+
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use wakelat_common::timeline::{IDLE_STATE_UNKNOWN, SwitchRecord, SwitchRecordFull, UNSEEN_UNKNOWN, kind};
 use wakelat_common::{Class, record_bytes};
-use wakelat_core::aggregate::key::Names;
 use wakelat_core::recording::{Encoder, FrameSink as _, Recorder};
 use wakelat_core::timeline::decode::Decoder;
-use wakelat_core::wait::Comm;
+
+use numbers::Numbers;
 
 /// How many switches a round takes.
 const SWITCHES: u32 = 10_000;
-
-/// Nothing has a name but its number.
-struct Numbers;
-
-impl Names for Numbers {
-    fn cgroup(&self, id: u64) -> String {
-        id.to_string()
-    }
-
-    fn comm(&self, _: u32) -> Option<Comm> {
-        None
-    }
-}
 
 /// The records of one CPU on which `tasks` tasks wake each other in turn. Only the first one describes both of its tasks.
 fn records(tasks: u32) -> Vec<Vec<u8>> {

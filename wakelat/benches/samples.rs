@@ -1,17 +1,20 @@
 //! What user space does with a sample, and with a window of them: merge by time, decode, find its group, find its bucket,
 //! report.
 
+mod numbers;
+
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use wakelat_common::sample::{COMM_LEN, KIND_SAMPLE};
 use wakelat_common::{Class, Sample, bucket, record_bytes};
 use wakelat_core::aggregate::Groups;
-use wakelat_core::aggregate::key::{Key, Names};
+use wakelat_core::aggregate::key::Key;
 use wakelat_core::decode::decode;
 use wakelat_core::record_merge::{RecordMerger, RecordRings};
 use wakelat_core::render::PERCENTILES;
-use wakelat_core::wait::Comm;
+
+use numbers::Numbers;
 
 /// How many samples a round takes.
 const SAMPLES: usize = 10_000;
@@ -21,19 +24,6 @@ const LIMIT: usize = 16_384;
 
 /// A name as the kernel keeps it.
 const COMM: &[u8; COMM_LEN] = b"a-usual-name\0\0\0\0";
-
-/// Nothing has a name but its number.
-struct Numbers;
-
-impl Names for Numbers {
-    fn cgroup(&self, id: u64) -> String {
-        id.to_string()
-    }
-
-    fn comm(&self, _: u32) -> Option<Comm> {
-        None
-    }
-}
 
 /// xorshift64 (Marsaglia 2003): the same values in every run.
 fn random(state: &mut u64) -> u64 {

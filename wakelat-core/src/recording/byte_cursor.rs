@@ -64,12 +64,11 @@ impl EventBytes {
             out.extend_from_slice(&self.bytes[..FEW]);
             out.truncate(end);
         } else {
-            out.extend_from_slice(&self.bytes[..length]);
+            out.extend_from_slice(self.as_slice());
         }
     }
 
     /// All bytes so far.
-    #[cfg(test)]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }

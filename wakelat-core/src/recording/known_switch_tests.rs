@@ -41,11 +41,11 @@ enum Before {
 }
 
 fn a_step() -> impl Strategy<Value = Step> {
-    let usually = |value: u64| prop_oneof![9 => Just(value), 1 => any::<u64>()];
+    let usually = |value: u64| prop_oneof![18 => Just(value), 1 => any::<u64>(), 1 => Just(u64::MAX)];
     let tasks = (0u32..2, 0u32..6, prop::bool::weighted(0.05), 0u8..5);
     let wait = (
         prop_oneof![3 => Just(NO_WAIT), 6 => Just(Class::Wakeup as u8), 1 => Just(Class::Preempted as u8), 1 => Just(Class::New as u8)],
-        prop_oneof![8 => Just(0u8), 1 => 0u8..64],
+        prop_oneof![8 => Just(0u8), 1 => 0u8..128],
         prop_oneof![0u32..6, Just(900), Just(901)],
         prop_oneof![4 => 0u64..5_000, 1 => Just(DELIVERY_UNKNOWN)],
         [usually(2_000), usually(0), usually(0)],

@@ -26,8 +26,7 @@ pub trait FrameSink {
     /// If it cannot be written.
     fn frame(&mut self, frame: &Frame<'_>) -> io::Result<()>;
 
-    /// Takes a switch between tasks that are known from the last events, as [`Self::frame`] would take its event. Returns
-    /// whether it did: if not, the event must come.
+    /// Takes a switch instead of the frame with its event. Returns false, and takes nothing, if it needs the event.
     fn known_switch(&mut self, _known: &KnownSwitch<'_>) -> bool {
         false
     }
@@ -110,7 +109,7 @@ impl WrittenNames {
         self.last.get(tid as usize % LAST_TASKS)?.as_ref().filter(|last| last.tid == tid)
     }
 
-    /// Whether nothing has to be written before this switch, as far as [`Self::last`] shows, and nothing is forgotten with it.
+    /// Whether the segment has all names that this switch needs, as far as [`Self::last`] shows, and the switch ends no task.
     #[inline]
     fn has_all_of(&self, known: &KnownSwitch<'_>, unix_offset_ns: i64) -> bool {
         let KnownSwitch { record, prev, next, .. } = *known;
@@ -219,8 +218,8 @@ impl Recorder {
         out.frame(&Frame::Event(Cow::Borrowed(event)))
     }
 
-    /// Writes a switch as [`Self::set_unix_offset`] and [`Self::event`] write its event. Returns false, and nothing is
-    /// written, if something may have to come before it, or if `out` does not take it.
+    /// Writes a switch without its event: the same bytes as [`Self::set_unix_offset`] and [`Self::event`] write. Returns
+    /// false, and writes nothing, if names may have to precede the switch or `out` needs the event.
     #[inline]
     pub fn known_switch(&self, known: &KnownSwitch<'_>, unix_offset_ns: i64, out: &mut dyn FrameSink) -> bool {
         self.names.has_all_of(known, unix_offset_ns) && out.known_switch(known)

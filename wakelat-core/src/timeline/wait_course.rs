@@ -1,4 +1,4 @@
-//! A wait without its tasks: what is left of a switch's wait if both tasks are known from earlier switches.
+//! The part of a wait that describes neither of the two tasks of the switch that ends it.
 
 use wakelat_common::Class;
 

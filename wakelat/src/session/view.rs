@@ -197,8 +197,8 @@ pub trait View {
         Ok(())
     }
 
-    /// Takes a switch between tasks of earlier events without its event, if the view needs none: then it returns true, and
-    /// [`View::event`] does not get it.
+    /// Offers a switch between tasks that earlier events describe, before it is decoded. If the view returns true, it has
+    /// taken the switch, and [`View::event`] does not get it. Switches of the warm-up are not offered.
     fn known_switch(&mut self, _known: &KnownSwitch<'_>, _unix_offset_ns: i64) -> bool {
         false
     }

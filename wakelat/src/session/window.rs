@@ -146,7 +146,7 @@ impl Windows {
         !self.warming_up
     }
 
-    /// Counts a wait that [`Self::record`] would only count.
+    /// Counts a wait that the kernel has sent.
     #[inline]
     pub fn count_received(&mut self, class: Class) {
         match class {
@@ -155,7 +155,7 @@ impl Windows {
         }
     }
 
-    /// Whether [`Self::record`] would only count waits, all of which are in the report.
+    /// Whether [`Self::record`] would do no more than [`Self::count_received`], and every wait is in the report.
     pub fn only_counts_waits(&self) -> bool {
         !self.warming_up && (self.by_component || !self.has_groups)
     }

@@ -19,7 +19,7 @@ use crate::{
     wait::{Comm, Wait},
 };
 
-/// A switch, without what describes its tasks.
+/// A switch without the descriptions of its tasks.
 struct SwitchParts {
     cpu: u32,
     seq: u32,
@@ -63,8 +63,8 @@ impl EventContext {
         }
     }
 
-    /// Puts a switch into `out` as [`Self::encode`] does with its event. Returns false if it does not know both tasks:
-    /// then nothing has changed.
+    /// Puts a switch into `out`: the same bytes as [`Self::encode`] makes of its event. Returns false, and changes nothing,
+    /// unless both tasks are in the table, `prev` as the one that the CPU last switched to.
     pub fn encode_known(&mut self, known: &KnownSwitch<'_>, out: &mut EventBytes) -> bool {
         let KnownSwitch { record, seq, prev, next } = *known;
         let (cpu, last) = (record.cpu, *self.known(record.cpu));

@@ -121,15 +121,15 @@ impl Decoder {
         Ok(Event { cpu, seq: known.decoded.wrapping_add(known.lost), kind })
     }
 
-    /// Offers a switch between tasks that earlier records describe to `take`. Returns whether `take` has taken it: then it
-    /// is not to be decoded.
+    /// Calls `take` if `record` is a switch between tasks that earlier records describe. Returns what `take` returns: true if
+    /// it has taken the switch, which must not be decoded then.
     #[inline]
     pub fn offer_switch(&mut self, record: &[u8], take: impl FnOnce(&KnownSwitch<'_>) -> bool) -> bool {
         let [kind::SWITCH, ..] = record else { return false };
         let Ok(switch) = read::<SwitchRecord>(record) else { return false };
         let known = self.cpus.get(switch.cpu);
         let Some(prev) = known.current.as_ref().filter(|task| task.tid == switch.prev_pid) else { return false };
-        // Which part of a CPU's total of stolen time a wait has depends on earlier switches.
+        // How much of a CPU's total of stolen time belongs to a wait depends on earlier switches.
         if switch.lost != known.lost || switch.flags & flag::STOLEN_TOTAL != 0 {
             return false;
         }
