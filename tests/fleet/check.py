@@ -23,6 +23,8 @@ PAGE = pathlib.Path(__file__).parents[2] / "docs" / "fleet.md"
 LIMIT = re.compile(r"LIMIT \d+")
 # Three significant digits (`hdrhistogram`), and DuckDB interpolates between two waits.
 RESOLUTION = 0.002
+# With fewer waits, those next to the 99th percentile are further apart than that.
+ENOUGH = 10_000
 # Most interferers that `why --json` lists.
 LISTED = 100
 
@@ -106,7 +108,9 @@ def main():
         {host: (waits, round(max_ms * 1e6)) for host, waits, _, max_ms, _ in by_host},
         {group["key"]["host"]: (group["count"], group["max_ns"]) for group in hosts},
     )
-    for host, _, p99_ms, _, _ in by_host:
+    for host, waits, p99_ms, _, _ in by_host:
+        if waits < ENOUGH:
+            sys.exit(f"{host}: {waits} waits: take longer recordings, of {ENOUGH} waits or more")
         (group,) = (group for group in hosts if group["key"]["host"] == host)
         near(f"p99 of {host}", p99_ms * 1e6, group["percentiles_ns"]["99"])
 
