@@ -1,11 +1,20 @@
-//! A test binary that runs itself, restricts itself, and reports which calls then fail.
+//! A test program that runs itself, restricts itself, and reports which calls then fail.
 
 use std::{
     io,
     process::{Command, Stdio},
 };
 
-/// Runs this binary with `what` and `arguments` instead of the tests. Returns what it prints.
+/// Makes these calls with the rest of the arguments and exits, if this process was started for `what`.
+pub fn perform_if_asked(what: &str, calls: fn(&[String])) {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some(what) {
+        calls(&arguments.collect::<Vec<_>>());
+        std::process::exit(0);
+    }
+}
+
+/// Runs this program with `what` and `arguments` instead of the tests. Returns what it prints.
 pub fn run_inside(what: &str, arguments: &[&str]) -> String {
     let binary = std::env::current_exe().expect("a process knows its binary");
     let output = Command::new(binary)

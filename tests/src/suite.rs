@@ -1,13 +1,15 @@
-//! How the test binaries run: one test after another, each under its name, with a reason for every skip and
-//! every failure.
+//! How the test program runs: one suite after another, each in a process of its own, and one test after another, each
+//! under its name, with a reason for every skip and every failure.
 //!
-//! The test binary is also the workload: if run with [`workload::ARGUMENT`], it performs one instead of
+//! The test program is also the workload: if run with [`workload::ARGUMENT`], it performs one instead of
 //! testing, so that a virtual machine needs only one file.
 
 use std::{
     any::Any,
+    env,
     fs::File,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    process::{Command, ExitCode},
 };
 
 use libtest_mimic::{Arguments, Completion, Trial};
@@ -21,6 +23,25 @@ use crate::{wakelat::AttachCase, workload};
 
 /// What a test ends with: it passes, is skipped, or panics.
 pub type TestOutcome = Result<(), Skip>;
+
+/// Tests of one subject.
+pub struct Suite {
+    /// Its name: that of its file.
+    pub name: &'static str,
+    /// Its tests.
+    pub cases: fn() -> Vec<Case>,
+}
+
+impl Suite {
+    /// Whether these arguments select a test of this suite.
+    fn has(&self, arguments: &Arguments) -> bool {
+        let Some(text) = &arguments.filter else { return true };
+        let names = (self.cases)().into_iter().flat_map(Case::trials);
+        names
+            .map(|trial| trial.name().to_owned())
+            .any(|name| if arguments.exact { name == *text } else { name.contains(text) })
+    }
+}
 
 /// A test and its name.
 pub struct Case {
@@ -115,17 +136,75 @@ macro_rules! from_each_source {
     };
 }
 
-/// The `main` of a test binary.
-pub fn main(cases: impl IntoIterator<Item = Case>) {
+/// Declares modules with a function `cases` as suites: `suites![why, verify]`.
+#[macro_export]
+macro_rules! suites {
+    ($($suite:ident),* $(,)?) => { &[$($crate::suite::Suite { name: stringify!($suite), cases: $suite::cases }),*] };
+}
+
+/// The `main` of a program with one suite.
+pub fn main_of(cases: Vec<Case>) -> ExitCode {
     workload::perform_if_asked();
     take_signals();
-    let mut arguments = Arguments::from_args();
+    run(cases, Arguments::from_args())
+}
+
+/// The `main` of a program with several suites.
+pub fn main(suites: &[Suite]) -> ExitCode {
+    workload::perform_if_asked();
+    take_signals();
+    let mut words: Vec<String> = env::args().collect();
+    match words.get(1).map(String::as_str) {
+        Some("--suites") => {
+            suites.iter().for_each(|suite| println!("{}", suite.name));
+            ExitCode::SUCCESS
+        }
+        Some("--suite") => {
+            let name = words.drain(1..words.len().min(3)).nth(1).unwrap_or_default();
+            let Some(suite) = suites.iter().find(|suite| suite.name == name) else {
+                eprintln!("no suite `{name}`: `--suites` lists them");
+                return ExitCode::from(2);
+            };
+            run((suite.cases)(), Arguments::from_iter(words))
+        }
+        _ => run_all(suites, &words[1..], &Arguments::from_iter(&words)),
+    }
+}
+
+fn run(cases: Vec<Case>, mut arguments: Arguments) -> ExitCode {
     // Tests measure the whole machine: running in parallel they would measure each other.
     arguments.test_threads = Some(1);
     let trials = cases.into_iter().flat_map(Case::trials).collect();
     // Without root, every test is skipped, and the lock may belong to root.
     let _alone = (!arguments.list && root().is_ok()).then(wait_until_alone);
-    libtest_mimic::run(&arguments, trials).exit();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Runs each suite that has a test with the requested name, in a process of its own: neither what a suite leaves behind in
+/// its process nor its death affects the next one.
+fn run_all(suites: &[Suite], words: &[String], arguments: &Arguments) -> ExitCode {
+    let own = env::current_exe().expect("a process knows its binary");
+    let mut code = ExitCode::SUCCESS;
+    for suite in suites.iter().filter(|suite| suite.has(arguments)) {
+        println!("\nsuite {}", suite.name);
+        let run = Command::new(&own).args(["--suite", suite.name]).args(words).status();
+        match run.map(|status| (status.code(), status)) {
+            Ok((Some(0), _)) => continue,
+            // It has listed the tests that failed.
+            Ok((Some(101), _)) => {}
+            Ok((_, status)) => println!("{}", ended_early(suite.name, &status.to_string())),
+            Err(error) => println!("{}", ended_early(suite.name, &error.to_string())),
+        }
+        code = ExitCode::from(101);
+    }
+    code
+}
+
+/// The result of a suite that printed none, in the format of the harness.
+fn ended_early(suite: &str, why: &str) -> String {
+    format!(
+        "\nfailures:\n    the suite {suite} ended early: {why}\n\ntest result: FAILED. 0 passed; 1 failed; 0 ignored"
+    )
 }
 
 /// Restores the default action of the ending signals, also for the programs under test: a shell starts

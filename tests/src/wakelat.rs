@@ -72,7 +72,7 @@ impl AttachCase {
     }
 }
 
-/// The binary: `$WAKELAT`, or the one next to the directory of the test binary, where cargo puts it.
+/// The binary: `$WAKELAT`, or the one next to the directory of the test program, where cargo puts it.
 pub fn binary() -> PathBuf {
     let path = std::env::var_os("WAKELAT").map_or_else(
         || {

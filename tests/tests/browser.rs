@@ -12,18 +12,18 @@ use std::{
 use serde_json::Value;
 use wakelat_tests::{
     once,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     tool,
     wakelat::command,
 };
 
-fn main() {
-    suite::main(once![
+pub fn cases() -> Vec<Case> {
+    once![
         a_page_shows_the_figures_of_json,
         a_hostile_name_is_shown_as_text,
         a_flame_graph_has_all_waits_and_only_a_page_with_stacks_has_one,
         a_comparison_shows_the_figures_of_json_and_hostile_names_as_text
-    ]);
+    ]
 }
 
 /// Runs `wakelat` with these arguments, and returns what it writes to standard output.

@@ -8,14 +8,14 @@ use serde_json::Value;
 use wakelat_tests::{
     machine, once,
     report::JsonTerms,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     task::TaskPlacement,
     wakelat::{RunOutput, Wakelat, command},
     workload::{Performance, PingPong, Staged, Workload},
 };
 
-fn main() {
-    suite::main(once![
+pub fn cases() -> Vec<Case> {
+    once![
         a_busy_machine_is_measured_with_samples,
         a_busy_machine_is_explained,
         a_busy_machine_is_traced,
@@ -23,13 +23,13 @@ fn main() {
         a_busy_machine_is_recorded,
         a_busy_machine_is_aggregated_in_the_kernel,
         records_of_two_cpus_come_in_the_order_of_time,
-    ]);
+    ]
 }
 
 /// Two tasks on each of two CPUs that hand a byte to and fro without a pause.
 fn busy_pairs() -> Result<[Staged; 2], Skip> {
-    // Takes a second or two in an emulator, less elsewhere.
-    let rounds = 2000;
+    // Takes about a second in an emulator, less elsewhere.
+    let rounds = 1000;
     let pair = |cpu| {
         let place = TaskPlacement::other(cpu);
         Workload::PingPong(PingPong { rounds, ping: place, pong: place, patient: false, sleep_after_ns: 0 }).stage()

@@ -18,28 +18,25 @@ use wakelat_tests::{
     inside::{call, outcomes, parent, print, run_inside},
     machine, once,
     privileges::{SETS, for_maps, for_real_time, own, status},
-    suite::{self, Skip, TestOutcome},
-    task::Policy,
+    suite::{Case, Skip, TestOutcome},
+    task::{self, Policy},
     wakelat::{Wakelat, command},
     why::{check, list, number},
-    workload::{BehindHog, PingPong, Workload, until},
+    workload::{BehindHog, Messaging, Workload, until},
 };
 
 /// Runs [`try_calls_of_a_launcher`] instead of the tests.
-const INSIDE: &str = "--inside-the-launcher";
+pub const INSIDE: &str = "--inside-the-launcher";
 
-fn main() {
-    if std::env::args().nth(1).as_deref() == Some(INSIDE) {
-        return try_calls_of_a_launcher();
-    }
-    suite::main(once![
+pub fn cases() -> Vec<Case> {
+    once![
         a_condition_that_holds_has_a_recording_with_the_cause,
         a_recording_ends_with_the_service_and_is_whole,
         a_recording_ends_when_there_is_no_more_room_for_it,
         a_condition_that_does_not_hold_has_no_recording,
         the_capture_process_and_its_recordings_keep_only_what_they_need,
         a_process_that_starts_programs_writes_only_in_its_directory,
-    ]);
+    ]
 }
 
 /// A running service with captures.
@@ -160,9 +157,11 @@ fn a_recording_ends_with_the_service_and_is_whole() -> TestOutcome {
 fn a_recording_ends_when_there_is_no_more_room_for_it() -> TestOutcome {
     Hierarchy::find()?;
     let mut service = recording(&["--capture-size", "100K"]);
-    // Some MB if it were recorded as a whole.
-    let load = PingPong::on_one(machine::one_cpu(), 20_000);
-    Workload::PingPong(load).stage().perform();
+    // Some MB in each second of the minute that is asked for. The load never ends by itself, so it is polite.
+    task::set_nice(0, 19);
+    let mut load = Workload::Messaging(Messaging { groups: 1, fan: 2, messages: usize::MAX / 1_000 }).stage();
+    task::set_nice(0, 0);
+    load.begin();
     service.wakelat.until_says("capture-1.wakelat`");
     let (document, _) = why(&service.captures().join("capture-1.wakelat"), &[]);
     assert!(number(&document["duration_ns"]) < 60_000_000_000, "{}", document["duration_ns"]);
@@ -223,12 +222,12 @@ fn the_capture_process_and_its_recordings_keep_only_what_they_need() -> TestOutc
 }
 
 /// What a process can do that starts programs: in its directory, and elsewhere.
-fn try_calls_of_a_launcher() {
-    let own = std::env::args().nth(2).expect("a directory");
-    let launcher = Launcher { capabilities: CapabilitySet::BPF, writes_in: vec![own.clone().into()] };
+pub fn try_calls_of_a_launcher(arguments: &[String]) {
+    let [own] = arguments else { panic!("expected a directory: {arguments:?}") };
+    let launcher = Launcher { capabilities: CapabilitySet::BPF, writes_in: vec![own.into()] };
     launcher.enter().expect("a process with one thread can be restricted");
     print("create a file in its directory", File::create(format!("{own}/file")).map(drop));
-    print("start a program", Command::new("/proc/self/exe").arg("--list").output().map(drop));
+    print("start a program", Command::new("/proc/self/exe").arg("--suites").output().map(drop));
     print("create a file", File::create("/tmp/wakelat-sandbox-test").map(drop));
     print("connect", TcpStream::connect("127.0.0.1:1").map(drop));
     print("trace a process", call(libc::SYS_ptrace, [libc::PTRACE_SEIZE.into(), parent(), 0, 0, 0]));

@@ -10,15 +10,15 @@ use wakelat_tests::{
     cause_document::{cause, counted, document, is_not_separated, switch_ins, waited_for},
     competing_threads::{Account, CompetingThread, accounts, pinned},
     machine,
-    suite::{self, TestOutcome},
+    suite::{Case, TestOutcome},
     task::Policy,
     wakelat::AttachCase,
     why::{culprit, ended, list, number, why},
     workload::{BehindHog, Performance, Planted, PlantedCause, Renamed, TimeBounds, Workload},
 };
 
-fn main() {
-    suite::main(attached_typed![
+pub fn cases() -> Vec<Case> {
+    attached_typed![
         causes_add_up_to_the_run_delay_of_threads,
         groups_without_room_are_one_that_is_not_divided,
         pairs_without_room_are_untracked_time,
@@ -26,7 +26,7 @@ fn main() {
         both_modes_divide_a_wait_behind_a_higher_class_alike,
         both_modes_divide_a_wait_behind_the_same_class_alike,
         both_modes_divide_a_wait_behind_two_tasks_alike,
-    ]);
+    ]
 }
 
 /// Groups for which the kernel's tables have room: a hash map, and in front of it a table of each CPU, in which not every

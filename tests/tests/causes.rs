@@ -12,7 +12,7 @@ use wakelat_tests::{
     procfs,
     quota::{PERIOD_US, QuotaGroup},
     spinner::Spinner,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     supervisor::Supervisor,
     task::Policy,
     wakelat::AttachCase,
@@ -22,8 +22,8 @@ use wakelat_tests::{
     },
 };
 
-fn main() {
-    suite::main(attached_typed![
+pub fn cases() -> Vec<Case> {
+    attached_typed![
         a_task_of_a_higher_class_is_the_first_cause_in_both_modes,
         a_task_of_the_same_cgroup_is_the_first_cause,
         a_task_of_a_neighbour_cgroup_is_the_first_cause,
@@ -35,7 +35,7 @@ fn main() {
         interrupts_are_counted_if_the_kernel_does_so,
         a_planted_interrupt_is_the_first_cause_or_part_of_the_task_that_it_interrupts,
         stolen_time_is_what_the_kernel_counts,
-    ]);
+    ]
 }
 
 const SPIN_NS: u64 = 3_000_000;

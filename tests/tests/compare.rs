@@ -12,21 +12,21 @@ use nix::{
 use serde_json::Value;
 use wakelat_tests::{
     once,
-    suite::{self, TestOutcome},
+    suite::{Case, TestOutcome},
     wakelat::command,
     workload::until,
 };
 
-fn main() {
-    suite::main(once![
+pub fn cases() -> Vec<Case> {
+    once![
         a_planted_hog_makes_the_new_arm_worse_and_is_the_first_cause,
         a_failed_command_ends_the_comparison_after_its_cleanup,
         a_signal_ends_the_recording_and_the_whole_runs_are_compared,
-    ]);
+    ]
 }
 
-/// A task that sleeps for 2 ms and works for 1 ms on one CPU, 200 times.
-const WORK: &str = "for i in $(seq 200); do sleep 0.002; j=0; while [ $j -lt 300 ]; do j=$((j+1)); done; done";
+/// A task that sleeps for 2 ms and works for 1 ms on one CPU, 120 times.
+const WORK: &str = "for i in $(seq 120); do sleep 0.002; j=0; while [ $j -lt 300 ]; do j=$((j+1)); done; done";
 
 fn ab(directory: &Path, flags: &[&str], base: &str, new: &str) -> Child {
     let output = directory.to_str().expect("a path");
@@ -46,9 +46,9 @@ fn ended(child: Child) -> (Option<i32>, Option<Value>, String) {
 fn a_planted_hog_makes_the_new_arm_worse_and_is_the_first_cause() -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
     let base = format!("taskset -c 0 bash -c '{WORK}'");
-    // A real-time task that is busy on the same CPU for most of the time, whatever else this machine does.
+    // A real-time task that is busy on the same CPU for half of the time, whatever else this machine does.
     let busy =
-        "echo hog > /proc/self/comm; while :; do j=0; while [ $j -lt 4000 ]; do j=$((j+1)); done; sleep 0.002; done";
+        "echo hog > /proc/self/comm; while :; do j=0; while [ $j -lt 1000 ]; do j=$((j+1)); done; sleep 0.002; done";
     let new = format!("taskset -c 0 chrt -f 1 bash -c '{busy}' & {base}; kill %1");
     let flags = ["--json", "--runs", "5", "--class", "wakeup", "--comm", "sleep", "--margin", "20%"];
     let (code, document, said) = ended(ab(directory.path(), &flags, &base, &new));

@@ -13,13 +13,13 @@ use wakelat_tests::{
     cgroup::Hierarchy,
     machine,
     procfs::TaskStats,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     task::{Policy, TaskPlacement, name, pin},
     wakelat::{AttachCase, Wakelat, command},
     workload::{BehindHog, ForkWorkload, PingPong, Sleeper, Workload, until},
 };
 
-fn main() {
+pub fn cases() -> Vec<Case> {
     let typed = attached_typed![
         wakeup_pairs_contain_every_wakeup_once,
         the_components_of_each_wait_add_up,
@@ -29,7 +29,7 @@ fn main() {
         a_few_forks_in_the_way_are_no_storm,
         a_task_in_a_pid_namespace_is_shown_with_its_tid_there,
     ];
-    suite::main(typed.into_iter().chain(attached![all_cgroups_of_a_container_are_one_group]));
+    typed.into_iter().chain(attached![all_cgroups_of_a_container_are_one_group]).collect()
 }
 
 const ROUNDS: u64 = 500;

@@ -5,14 +5,14 @@ use nix::sys::signal::Signal;
 use wakelat_tests::{
     clock::now_ns,
     machine, once,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     tracefs,
     wakelat::{AttachCase, Wakelat, command},
     workload::{PingPong, Workload},
 };
 
-fn main() {
-    suite::main(once![a_wait_costs_fewer_instructions_than_hist_triggers]);
+pub fn cases() -> Vec<Case> {
+    once![a_wait_costs_fewer_instructions_than_hist_triggers]
 }
 
 /// Duration of an instruction in the deterministic machine (`xtask/kernel-vm/src/qemu.rs`): ns.

@@ -8,23 +8,26 @@ use wakelat_tests::{
     },
     machine, procfs,
     report::{JsonGroup, JsonReport, JsonWorst},
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     task::{Policy, TaskPlacement},
     wakelat::{AttachCase, Wakelat},
     workload::{BehindHog, ForkWorkload, Performance, PingPong, Sleeper, Staged, Workload},
 };
 
-fn main() {
+pub fn cases() -> Vec<Case> {
     let modes = attached![samples_and_counts_of_the_same_waits_agree, maps_take_less_than_four_mib_for_two_cpus];
-    suite::main(modes.into_iter().chain(attached_every_way![
-        a_ping_pong_on_one_cpu_has_exactly_its_wakeups,
-        a_ping_pong_across_cpus_has_exactly_its_wakeups,
-        a_timer_wakes_a_sleeper_exactly_as_often_as_it_fires,
-        a_sleeper_waits_as_long_as_its_hog_runs,
-        all_waits_of_a_task_are_its_switches_and_its_run_delay,
-        each_fork_of_a_burst_is_a_new_task,
-        t21_a_task_of_one_millisecond_is_counted_by_its_own_id,
-    ]));
+    modes
+        .into_iter()
+        .chain(attached_every_way![
+            a_ping_pong_on_one_cpu_has_exactly_its_wakeups,
+            a_ping_pong_across_cpus_has_exactly_its_wakeups,
+            a_timer_wakes_a_sleeper_exactly_as_often_as_it_fires,
+            a_sleeper_waits_as_long_as_its_hog_runs,
+            all_waits_of_a_task_are_its_switches_and_its_run_delay,
+            each_fork_of_a_burst_is_a_new_task,
+            t21_a_task_of_one_millisecond_is_counted_by_its_own_id,
+        ])
+        .collect()
 }
 
 /// Measures one performance of `load`, by thread, with these arguments.

@@ -17,13 +17,13 @@ use nix::{
 use wakelat_tests::{
     machine, once,
     report::JsonReport,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     wakelat::{Wakelat, as_nobody, command},
     workload::{PingPong, Workload, until},
 };
 
-fn main() {
-    suite::main(once![
+pub fn cases() -> Vec<Case> {
+    once![
         help_and_version_need_no_privileges,
         an_unknown_flag_is_a_usage_error,
         an_impossible_duration_is_a_usage_error,
@@ -47,7 +47,7 @@ fn main() {
         csv_of_waits_has_its_coverage_on_standard_error,
         a_threshold_that_is_hit_ends_with_exit_code_3,
         the_threshold_action_signals_the_given_process,
-    ]);
+    ]
 }
 
 fn run(arguments: &[&str]) -> wakelat_tests::wakelat::RunOutput {

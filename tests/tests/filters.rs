@@ -6,7 +6,7 @@ use wakelat_tests::{
     machine,
     procfs::{self, TaskStats},
     report::JsonReport,
-    suite::{self, TestOutcome},
+    suite::{Case, TestOutcome},
     task::{Policy, TaskPlacement},
     wakelat::{AttachCase, Wakelat},
     workload::{BehindHog, Performance, PingPong, Sleeper, Workload, until},
@@ -14,22 +14,25 @@ use wakelat_tests::{
 
 const ROUNDS: u64 = 1000;
 
-fn main() {
+pub fn cases() -> Vec<Case> {
     let counted = attached_every_mode![
         t08_a_wait_below_the_threshold_leaves_nothing_behind,
         without_a_filter_only_wakelats_own_threads_are_excluded,
     ];
-    suite::main(counted.into_iter().chain(attached![
-        t13_a_cgroup_of_two_that_wake_each_other_has_only_its_own_wakeups,
-        t14_a_name_of_two_that_wake_each_other_has_only_its_own_wakeups,
-        t15_a_group_made_after_the_start_counts_for_its_parent,
-        a_thread_id_selects_one_thread,
-        a_process_id_selects_one_process,
-        a_priority_selects_its_tasks,
-        a_policy_selects_its_tasks,
-        a_cpu_selects_the_waits_that_end_on_it,
-        a_threshold_lets_exactly_the_longer_waits_through,
-    ]));
+    counted
+        .into_iter()
+        .chain(attached![
+            t13_a_cgroup_of_two_that_wake_each_other_has_only_its_own_wakeups,
+            t14_a_name_of_two_that_wake_each_other_has_only_its_own_wakeups,
+            t15_a_group_made_after_the_start_counts_for_its_parent,
+            a_thread_id_selects_one_thread,
+            a_process_id_selects_one_process,
+            a_priority_selects_its_tasks,
+            a_policy_selects_its_tasks,
+            a_cpu_selects_the_waits_that_end_on_it,
+            a_threshold_lets_exactly_the_longer_waits_through,
+        ])
+        .collect()
 }
 
 fn ping_pong() -> Workload {

@@ -6,22 +6,22 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     machine, once,
-    suite::{self, TestOutcome},
+    suite::{Case, TestOutcome},
     task::Policy,
     wakelat::{Wakelat, command},
     why::check,
     workload::{BehindHog, Messaging, Workload},
 };
 
-fn main() {
-    suite::main(once![
+pub fn cases() -> Vec<Case> {
+    once![
         a_file_has_the_long_wait_with_its_cause_and_the_seconds_before,
         each_long_wait_among_many_events_has_its_file_with_its_cause,
         a_request_writes_a_file_and_another_process_gets_no_signal,
         a_failing_check_writes_a_file,
         only_the_last_files_are_kept,
         a_run_without_a_trigger_leaves_nothing,
-    ]);
+    ]
 }
 
 /// A flight recorder in `directory`, which measures.

@@ -10,12 +10,12 @@ use wakelat_tests::{
     competing_threads::{Account, CompetingThread, THREADS, set_affinity},
     machine, once, procfs,
     report::{JsonGroup, JsonReport},
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     wakelat::{AttachCase, Wakelat, command},
     workload::{Performance, PingPong, Renamed, Workload, until},
 };
 
-fn main() {
+pub fn cases() -> Vec<Case> {
     let attached = attached![
         each_thread_has_the_waits_that_the_kernel_counts_for_it,
         a_cgroup_has_the_waits_of_its_processes,
@@ -24,7 +24,7 @@ fn main() {
         each_window_has_its_own_groups
     ];
     let once = once![top_needs_samples_only_for_other_keys];
-    suite::main(attached.into_iter().chain(once));
+    attached.into_iter().chain(once).collect()
 }
 
 const QUEUED: [&str; 4] = ["--from", "queued", "--class", "runqueue"];

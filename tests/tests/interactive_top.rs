@@ -11,14 +11,14 @@ use std::{
 use tempfile::TempDir;
 use wakelat_tests::{
     once,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     tool,
     wakelat::{binary, command},
     workload::until,
 };
 
-fn main() {
-    suite::main(once![
+pub fn cases() -> Vec<Case> {
+    once![
         every_key_is_accepted_and_q_restores_the_terminal,
         a_resized_terminal_is_redrawn_in_its_size,
         ctrl_z_gives_the_shell_its_terminal_and_fg_shows_the_screen_again,
@@ -28,7 +28,7 @@ fn main() {
         a_recording_stays_on_the_screen_until_q,
         output_that_is_not_for_a_terminal_has_no_escape_sequence,
         a_setting_without_events_shows_a_table_and_why,
-    ]);
+    ]
 }
 
 /// A shell in a terminal of its own.

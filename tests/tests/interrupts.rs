@@ -5,17 +5,17 @@ use wakelat_tests::{
     cpu_interrupts::{RemoteCall, RemoteCalls},
     machine, once, procfs,
     report::JsonReport,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     task,
     wakelat::{AttachCase, Wakelat},
     workload::{Messaging, Workload},
 };
 
-fn main() {
-    suite::main(once![
+pub fn cases() -> Vec<Case> {
+    once![
         no_other_cpu_is_interrupted_while_a_window_is_open,
         no_other_cpu_is_interrupted_by_the_pauses_of_an_overhead_limit,
-    ]);
+    ]
 }
 
 /// Longer than any interval at which wakelat does something: ns.

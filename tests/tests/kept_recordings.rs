@@ -6,19 +6,19 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     attached_typed, documents, machine,
-    suite::{self, TestOutcome},
+    suite::{Case, TestOutcome},
     task::Policy,
     wakelat::{AttachCase, Wakelat, command},
     workload::{BehindHog, Performance, Workload, until},
 };
 
-fn main() {
-    suite::main(attached_typed![
+pub fn cases() -> Vec<Case> {
+    attached_typed![
         histograms_have_each_wakeup_of_a_workload_in_its_group,
         histograms_of_a_run_that_was_killed_cover_the_time_until_the_last_reading,
         waits_have_the_same_figures_in_each_view,
         ranges_and_intervals_of_histograms_add_up_to_the_whole,
-    ]);
+    ]
 }
 
 /// What starts the clock.

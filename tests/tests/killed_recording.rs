@@ -1,4 +1,6 @@
 //! A recording that is killed can be read, and the kernel keeps nothing of the recorder.
+//!
+//! Twenty recorders are killed, and fifty if `$WAKELAT_SOAK` is set. `cargo xtask test --full` sets it.
 
 use std::{
     path::Path,
@@ -15,18 +17,22 @@ use wakelat_tests::{
     procfs::{self, TaskStats},
     random::Random,
     report::JsonWait,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     timed_ping_pong::{TimedPingPong, TimedWakeup},
     wakelat::{Wakelat, command},
     workload::until,
 };
 
-fn main() {
-    suite::main(once![a_recording_killed_at_any_moment_is_complete_up_to_the_last_second]);
+pub fn cases() -> Vec<Case> {
+    once![a_recording_killed_at_any_moment_is_complete_up_to_the_last_second]
 }
 
-/// Recorders that are killed, and how many of them run at a time: each has its own programs and its own file.
-const KILLS: usize = 50;
+/// How many recorders are killed.
+fn kills() -> usize {
+    if std::env::var_os("WAKELAT_SOAK").is_some() { 50 } else { 20 }
+}
+
+/// How many of them run at a time: each has its own programs and its own file.
 const AT_A_TIME: usize = 10;
 
 /// Up to this long after it has begun to measure, a recorder is killed: ns.
@@ -108,9 +114,9 @@ fn a_recording_killed_at_any_moment_is_complete_up_to_the_last_second() -> TestO
     // In memory: where a write waits for a disk, a reading is late, and no count of the threads says by how much.
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let mut random = Random(50);
-    let mut moments = (0..KILLS).map(|_| (random.fraction() * KILLED_WITHIN_NS) as u64);
+    let mut moments = (0..kills()).map(|_| (random.fraction() * KILLED_WITHIN_NS) as u64);
     let mut compared = 0;
-    for batch in 0..KILLS / AT_A_TIME {
+    for batch in 0..kills() / AT_A_TIME {
         let after_ns: Vec<u64> = moments.by_ref().take(AT_A_TIME).collect();
         compared += compare_with_load(directory.path(), batch, &after_ns);
     }

@@ -7,20 +7,20 @@ use wakelat_tests::{
     agreement::assert_agrees,
     machine, once, procfs,
     report::JsonTerms,
-    suite::{self, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     task::TaskPlacement,
     tracefs,
     wakelat::{Wakelat, command},
     workload::{PingPong, Staged, Workload},
 };
 
-fn main() {
-    suite::main(once![
+pub fn cases() -> Vec<Case> {
+    once![
         aggregating_commands_take_less_than_64_mib,
         commands_that_read_each_wait_take_less_than_256_mib,
         every_wakeup_on_every_cpu_is_accounted_for,
         verify_agrees_on_all_cpus,
-    ]);
+    ]
 }
 
 const MIB: u64 = 1 << 20;
@@ -59,7 +59,7 @@ fn aggregating_commands_take_less_than_64_mib() -> TestOutcome {
 
 fn commands_that_read_each_wait_take_less_than_256_mib() -> TestOutcome {
     if machine::ring_buffer_may_sleep() {
-        return Err(suite::Skip::because("the BPF ring buffer of this kernel can freeze the machine"));
+        return Err(Skip::because("the BPF ring buffer of this kernel can freeze the machine"));
     }
     for arguments in [&["hist", "--json", "--mode", "samples", "-d", "10m"][..], &["why", "--json", "-d", "10m"]] {
         takes_less_than(256 * MIB, arguments);

@@ -11,7 +11,7 @@ use wakelat_tests::{
     machine,
     procfs::{self, TaskStats},
     report::JsonTerms,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     supervisor::Supervisor,
     sysctl::Sysctl,
     task::{self, TaskPlacement},
@@ -22,23 +22,26 @@ use wakelat_tests::{
     },
 };
 
-fn main() {
+pub fn cases() -> Vec<Case> {
     let counted = attached_every_mode![
         t09_with_room_for_all_no_thread_is_lost,
         t20_intervals_add_up_to_the_whole,
         a_wait_whose_end_no_program_sees_is_a_missed_switch,
     ];
-    suite::main(counted.into_iter().chain(attached![
-        t09_with_room_for_sixteen_every_thread_is_still_accounted_for,
-        threads_that_share_a_slot_lose_nothing,
-        exited_tasks_free_their_slots,
-        a_slot_whose_task_exited_unseen_goes_to_the_next_with_its_tid,
-        a_full_task_table_is_a_message_of_the_programs_only_on_request,
-        t17_a_stalled_reader_loses_samples_and_counts_them,
-        t17_a_full_ring_of_slots_loses_samples_and_counts_them,
-        t17_a_reader_that_is_stalled_for_a_while_loses_nothing_that_fits,
-        t18_under_twice_the_load_every_wakeup_is_accounted_for,
-    ]));
+    counted
+        .into_iter()
+        .chain(attached![
+            t09_with_room_for_sixteen_every_thread_is_still_accounted_for,
+            threads_that_share_a_slot_lose_nothing,
+            exited_tasks_free_their_slots,
+            a_slot_whose_task_exited_unseen_goes_to_the_next_with_its_tid,
+            a_full_task_table_is_a_message_of_the_programs_only_on_request,
+            t17_a_stalled_reader_loses_samples_and_counts_them,
+            t17_a_full_ring_of_slots_loses_samples_and_counts_them,
+            t17_a_reader_that_is_stalled_for_a_while_loses_nothing_that_fits,
+            t18_under_twice_the_load_every_wakeup_is_accounted_for,
+        ])
+        .collect()
 }
 
 /// Mappings of one thread of Rust's library: its stack and its signal stack, each with a guard page.

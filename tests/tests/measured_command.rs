@@ -12,13 +12,13 @@ use serde_json::Value;
 use wakelat_tests::{
     once,
     report::{JsonReport, JsonSwitchIns},
-    suite::{self, TestOutcome},
+    suite::{Case, TestOutcome},
     wakelat::{Wakelat, command},
     workload::until,
 };
 
-fn main() {
-    suite::main(once![
+pub fn cases() -> Vec<Case> {
+    once![
         a_run_ends_with_its_command_and_has_its_exit_code,
         every_task_of_a_command_is_in_the_window,
         the_tree_of_a_command_is_the_command_and_all_that_it_forks,
@@ -27,7 +27,7 @@ fn main() {
         a_command_that_cannot_run_ends_the_run,
         a_signal_ends_the_run_and_its_command,
         a_window_that_ends_leaves_its_command_alone,
-    ]);
+    ]
 }
 
 /// The exit code, standard output and standard error of `wakelat` with these arguments.

@@ -18,24 +18,27 @@ use wakelat_tests::{
     echo::Echo,
     machine,
     procfs::{self, TaskStats},
-    suite::{self, TestOutcome},
+    suite::{Case, TestOutcome},
     supervisor::Supervisor,
     task::{self, TaskPlacement},
     wakelat::{AttachCase, Wakelat, command},
     workload::{PingPong, Workload, until},
 };
 
-fn main() {
+pub fn cases() -> Vec<Case> {
     let by_types = attached![
         a_removed_cgroup_keeps_its_path,
         exited_processes_and_threads_keep_their_names,
         each_wait_has_the_name_that_its_task_had_then,
     ];
-    suite::main(by_types.into_iter().chain(attached_typed![
-        a_waker_that_renames_itself_has_its_new_name,
-        a_waker_that_starts_another_program_has_its_name,
-        a_waker_with_a_reused_tid_has_its_own_name,
-    ]));
+    by_types
+        .into_iter()
+        .chain(attached_typed![
+            a_waker_that_renames_itself_has_its_new_name,
+            a_waker_that_starts_another_program_has_its_name,
+            a_waker_with_a_reused_tid_has_its_own_name,
+        ])
+        .collect()
 }
 
 const FIRST: &CStr = c"wl-first";

@@ -12,14 +12,14 @@ use wakelat_tests::{
     ftrace_recording::EventRecording,
     golden, machine, once,
     replay::{self, ReplayedWaits},
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     task::TaskPlacement,
     tracefs,
     wakelat::{AttachCase, Wakelat, command},
     workload::{ForkWorkload, Performance, PingPong, WakeRace, Workload},
 };
 
-fn main() {
+pub fn cases() -> Vec<Case> {
     let by_every_way = attached![each_sample_of_a_ping_pong_is_the_one_recorded];
     let once = once![
         each_sample_of_a_wake_race_is_the_one_recorded,
@@ -27,7 +27,7 @@ fn main() {
         the_triggers_of_verify_count_what_was_recorded,
         a_whole_report_is_the_golden_one_with_the_recorded_latencies,
     ];
-    suite::main(by_every_way.into_iter().chain(once));
+    by_every_way.into_iter().chain(once).collect()
 }
 
 /// By how much a latency may differ from the recorded one if time is counted in instructions (4 ns each): ns.

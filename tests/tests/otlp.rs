@@ -7,7 +7,6 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::unix::net::UnixStream,
     path::PathBuf,
-    process::Command,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU16, Ordering},
@@ -28,29 +27,24 @@ use wakelat_tests::{
     attached_typed,
     cgroup::Hierarchy,
     http::get,
-    suite::{self, TestOutcome},
+    inside::{print, run_inside},
+    suite::{Case, TestOutcome},
     wakelat::{AttachCase, Wakelat, command},
     why::{list, number},
     workload::until,
 };
 
 /// Runs [`try_connections`] instead of the tests.
-const INSIDE: &str = "--inside-the-sandbox";
+pub const INSIDE: &str = "--inside-the-exporter";
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    if let [_, first, port, other] = &arguments[..]
-        && first == INSIDE
-    {
-        return try_connections(port.parse().expect("a port"), other.parse().expect("a port"));
-    }
-    suite::main(attached_typed![
+pub fn cases() -> Vec<Case> {
+    attached_typed![
         an_export_has_the_totals_of_the_report,
         deltas_add_up_to_the_last_report_and_none_arrives_twice,
         a_receiver_that_is_busy_or_gone_gets_everything_later,
         a_receiver_that_never_answers_delays_no_reading,
         only_the_port_of_the_receiver_can_be_connected_to,
-    ]);
+    ]
 }
 
 /// An HTTP server that keeps what it accepts.
@@ -352,12 +346,11 @@ fn a_receiver_that_never_answers_delays_no_reading(attach: AttachCase) -> TestOu
 }
 
 /// Enters the sandbox of a service that exports to `port`, and prints the results of connections.
-fn try_connections(port: u16, other: u16) {
+pub fn try_connections(ports: &[String]) {
+    let [port, other] = ports else { panic!("expected two ports: {ports:?}") };
+    let [port, other] = [port, other].map(|port| port.parse::<u16>().expect("a port"));
     let files = ReadableFiles::Below(Vec::new());
     Sandbox { files, connects_to: vec![port], ..Sandbox::EMPTY }.enter().expect("a process with one thread");
-    let print = |what: &str, result: io::Result<()>| {
-        println!("{what}: {}", result.err().map_or(0, |error| error.raw_os_error().unwrap_or(-1)));
-    };
     print("receiver", TcpStream::connect(("127.0.0.1", port)).map(drop));
     print("other port", TcpStream::connect(("127.0.0.1", other)).map(drop));
     print("listen", TcpListener::bind("127.0.0.1:0").map(drop));
@@ -368,12 +361,10 @@ fn try_connections(port: u16, other: u16) {
 fn only_the_port_of_the_receiver_can_be_connected_to(_: AttachCase) -> TestOutcome {
     let [receiver, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
     let port = |listener: &TcpListener| listener.local_addr().expect("an address").port().to_string();
-    let binary = std::env::current_exe().expect("a process knows its binary");
-    let output = Command::new(binary).args([INSIDE, &port(&receiver), &port(&other)]).output().expect("it runs");
-    assert!(output.status.success(), "{output:?}");
+    let printed = run_inside(INSIDE, &[&port(&receiver), &port(&other)]);
     // Landlock restricts ports from its version 4 on (Linux 6.7).
     let refused = if wakelat_sandbox::landlock_abi() >= Some(4) { libc::EACCES } else { 0 };
     let expected = format!("receiver: 0\nother port: {refused}\nlisten: 1\nUDP: 1\nUnix socket: 1\n");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+    assert_eq!(printed, expected);
     Ok(())
 }

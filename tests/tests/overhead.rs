@@ -16,22 +16,22 @@ use wakelat_tests::{
     http::MetricSamples,
     machine, once,
     report::JsonReport,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     sysctl::Sysctl,
     wakelat::{AttachCase, Wakelat, command},
     workload::{CpuHold, Messaging, Workload, until},
 };
 
-fn main() {
+pub fn cases() -> Vec<Case> {
     // Each way of attaching once: the processing of waits and the control of the limit do not depend on it.
-    suite::main(once![
+    once![
         the_programs_time_themselves_as_the_kernel_accounts_them,
         a_limit_is_held_where_few_tasks_wake_each_other,
         a_limit_is_held_by_sampling_and_pauses_on_an_overloaded_machine,
         a_limit_is_held_by_pauses_with_the_run_queues_clock_and_in_aggregated_groups,
         a_limit_is_held_by_pauses_where_causes_are_aggregated_and_by_default_in_a_service,
         intervals_of_a_sample_contain_the_percentiles_of_all_waits,
-    ]);
+    ]
 }
 
 /// Many tasks that do little but wake each other, on all CPUs, and never end by themselves.

@@ -3,13 +3,13 @@
 use nix::sys::signal::Signal;
 use wakelat_tests::{
     machine, once,
-    suite::{self, TestOutcome},
+    suite::{Case, TestOutcome},
     wakelat::{Wakelat, as_nobody, command},
     workload::{PingPong, Workload},
 };
 
-fn main() {
-    suite::main(once![an_overview_has_the_longest_waits_and_what_to_do_next, without_root_the_demo_is_named]);
+pub fn cases() -> Vec<Case> {
+    once![an_overview_has_the_longest_waits_and_what_to_do_next, without_root_the_demo_is_named]
 }
 
 fn an_overview_has_the_longest_waits_and_what_to_do_next() -> TestOutcome {

@@ -11,7 +11,7 @@ use nix::{
 };
 use wakelat_tests::{
     attached, machine,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     supervisor::Supervisor,
     task::Policy,
     tool,
@@ -21,12 +21,12 @@ use wakelat_tests::{
 
 const ALL_CLASSES: &str = "wakeup,new,preempted";
 
-fn main() {
-    suite::main(attached![
+pub fn cases() -> Vec<Case> {
+    attached![
         perf_counts_the_same_events_of_a_pinned_pipe,
         perf_counts_the_same_events_of_a_free_pipe,
         runqlat_finds_the_same_waits,
-    ]);
+    ]
 }
 
 fn perf_counts_the_same_events_of_a_pinned_pipe(attach: AttachCase) -> TestOutcome {

@@ -8,7 +8,7 @@ use wakelat_tests::{
     idle::Idling,
     machine,
     report::JsonReport,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     switches::JsonSwitch,
     sysctl::Sysctl,
     task::{Policy, TaskPlacement},
@@ -22,23 +22,26 @@ use wakelat_tests::{
 const ALL_CLASSES: &str = "wakeup,new,preempted";
 const SLEEP_AFTER_NS: u64 = 1_000_000_000;
 
-fn main() {
+pub fn cases() -> Vec<Case> {
     let typed = attached_typed![
         t06_a_second_wakeup_does_not_restart_the_clock_of_a_waiting_task,
         t22_starvation_has_its_full_length,
     ];
-    suite::main(typed.into_iter().chain(attached![
-        t01_t02_t06_a_task_preempted_on_its_way_to_sleep_waits_from_then_on,
-        t03_t05_a_signal_on_the_way_to_sleep_starts_no_wait,
-        t05_an_unpaced_ping_pong_leaves_no_stale_wait,
-        t07_delivery_and_latency_are_separate,
-        t10_a_reused_pid_is_another_task,
-        t11_the_idle_task_never_waits,
-        t12_no_wait_ends_before_it_began_on_another_cpu,
-        t16_a_second_set_of_programs_does_not_affect_the_first,
-        t23_a_wait_belongs_to_the_cpu_on_which_it_ends,
-        threads_of_one_process_keep_their_own_ids_and_names,
-    ]));
+    typed
+        .into_iter()
+        .chain(attached![
+            t01_t02_t06_a_task_preempted_on_its_way_to_sleep_waits_from_then_on,
+            t03_t05_a_signal_on_the_way_to_sleep_starts_no_wait,
+            t05_an_unpaced_ping_pong_leaves_no_stale_wait,
+            t07_delivery_and_latency_are_separate,
+            t10_a_reused_pid_is_another_task,
+            t11_the_idle_task_never_waits,
+            t12_no_wait_ends_before_it_began_on_another_cpu,
+            t16_a_second_set_of_programs_does_not_affect_the_first,
+            t23_a_wait_belongs_to_the_cpu_on_which_it_ends,
+            threads_of_one_process_keep_their_own_ids_and_names,
+        ])
+        .collect()
 }
 
 /// Measures one performance of `load` by thread: all classes of the tasks whose names begin with `wl-`.

@@ -24,15 +24,15 @@ use wakelat_tests::{
     http::MetricSamples,
     machine, once,
     prometheus::{Prometheus, PrometheusHistograms, free_port, get, number_of},
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     task::TaskPlacement,
     wakelat::{Wakelat, command},
     why::{list, number},
     workload::{Hogs, Pipe, Workload, until},
 };
 
-fn main() {
-    suite::main(once![databases_have_what_a_service_reports_that_is_disturbed_under_load]);
+pub fn cases() -> Vec<Case> {
+    once![databases_have_what_a_service_reports_that_is_disturbed_under_load]
 }
 
 /// How long the load takes.

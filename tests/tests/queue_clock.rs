@@ -13,12 +13,12 @@ use wakelat_tests::{
     competing_threads::{Account, CompetingThread, ROUNDS, THREADS, accounts, pinned, set_affinity},
     machine, procfs,
     report::{JsonReport, JsonSwitchIns},
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     wakelat::{AttachCase, Wakelat, command},
     workload::{Hogs, Workload, until},
 };
 
-fn main() {
+pub fn cases() -> Vec<Case> {
     let every_mode =
         attached_every_mode![counts_and_sums_are_those_of_the_kernel, every_switch_in_is_accounted_for_in_each_window];
     let each = attached![
@@ -27,7 +27,7 @@ fn main() {
         a_filter_selects_every_wait_of_its_thread,
         tasks_that_wait_when_the_window_ends_are_counted
     ];
-    suite::main(every_mode.into_iter().chain(each));
+    every_mode.into_iter().chain(each).collect()
 }
 
 fn switch_ins(report: &JsonReport) -> JsonSwitchIns {

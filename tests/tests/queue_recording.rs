@@ -10,21 +10,21 @@ use wakelat_tests::{
     competing_threads::{Account, CompetingThread, ROUNDS, THREADS, accounts, pinned},
     documents, machine,
     report::JsonSwitchIns,
-    suite::{self, TestOutcome},
+    suite::{Case, TestOutcome},
     switches::JsonSwitch,
     wakelat::{AttachCase, Wakelat, command},
     why::{self, list, number},
 };
 
-fn main() {
-    suite::main(attached_typed![
+pub fn cases() -> Vec<Case> {
+    attached_typed![
         recorded_waits_are_those_that_the_kernel_counts,
         each_recorded_thread_has_the_sum_of_the_kernel,
         each_thread_of_a_live_run_has_the_sum_of_the_kernel,
         the_slices_of_each_thread_have_the_waits_that_the_kernel_counts,
         a_threshold_leaves_out_only_shorter_waits,
         no_program_is_on_a_wakeup,
-    ]);
+    ]
 }
 
 /// Starts `wakelat` with these arguments and those of every run here, and returns once it measures.

@@ -3,17 +3,17 @@
 use nix::sys::signal::Signal;
 use wakelat_tests::{
     attached_typed, machine,
-    suite::{self, TestOutcome},
+    suite::{Case, TestOutcome},
     task::Policy,
     wakelat::{AttachCase, Wakelat, command},
     workload::{BehindHog, Workload},
 };
 
-fn main() {
-    suite::main(attached_typed![
+pub fn cases() -> Vec<Case> {
+    attached_typed![
         a_view_that_records_shows_what_it_shows_of_the_recording,
         a_recording_has_each_wakeup_if_it_is_requested,
-    ]);
+    ]
 }
 
 /// Views with their keys and forms of output.

@@ -6,22 +6,22 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     attached_typed, documents, machine,
-    suite::{self, TestOutcome},
+    suite::{Case, TestOutcome},
     task::Policy,
     wakelat::{AttachCase, Wakelat, command},
     why::check,
     workload::{BehindHog, Performance, Planted, PlantedCause, TimeBounds, Workload},
 };
 
-fn main() {
-    suite::main(attached_typed![
+pub fn cases() -> Vec<Case> {
+    attached_typed![
         a_recording_can_be_grouped_by_any_key,
         a_recording_has_the_migrations,
         every_view_of_a_recording_has_the_same_waits,
         several_recordings_are_shown_as_one_and_their_ids_are_kept_apart,
         ranges_of_a_recording_add_up_to_it_and_are_the_sums_of_its_intervals,
         a_recording_that_was_cut_short_covers_the_time_until_its_last_reading,
-    ]);
+    ]
 }
 
 /// What starts the clock.

@@ -3,19 +3,18 @@
 
 use nix::sys::signal::Signal;
 use wakelat_tests::{
-    from_each_source, machine,
-    suite::{self, Skip, TestOutcome},
+    from_each_source, machine, once,
+    suite::{Case, Skip, TestOutcome},
     tracefs, tracer,
     wakelat::{Wakelat, command},
     workload::{WakeRace, Workload},
 };
 
-fn main() {
-    suite::main(
-        from_each_source![timerlat_reports_a_load, osnoise_reports_a_load]
-            .into_iter()
-            .chain(wakelat_tests::once![waits_of_a_load_are_reported_by_every_command]),
-    );
+pub fn cases() -> Vec<Case> {
+    from_each_source![timerlat_reports_a_load, osnoise_reports_a_load]
+        .into_iter()
+        .chain(once![waits_of_a_load_are_reported_by_every_command])
+        .collect()
 }
 
 fn timerlat_reports_a_load(source: &str) -> TestOutcome {

@@ -3,22 +3,21 @@
 use std::collections::BTreeMap;
 
 use wakelat_tests::{
-    from_each_source, machine, rtla,
-    suite::{self, Skip, TestOutcome},
+    from_each_source, machine, once, rtla,
+    suite::{Case, Skip, TestOutcome},
     tracer::{self, ParsedTrace, run, running},
 };
 
 const PERIOD_US: u32 = 1000;
 
-fn main() {
-    suite::main(
-        from_each_source![rtla_counts_the_activations_that_wakelat_reads, osnoise_finds_as_much_noise_as_rtla]
-            .into_iter()
-            .chain(wakelat_tests::once![
-                separate_runs_of_rtla_and_wakelat_see_the_same_shape,
-                histograms_of_rtla_and_wakelat_have_the_same_median,
-            ]),
-    );
+pub fn cases() -> Vec<Case> {
+    from_each_source![rtla_counts_the_activations_that_wakelat_reads, osnoise_finds_as_much_noise_as_rtla]
+        .into_iter()
+        .chain(once![
+            separate_runs_of_rtla_and_wakelat_see_the_same_shape,
+            histograms_of_rtla_and_wakelat_have_the_same_median,
+        ])
+        .collect()
 }
 
 /// The latencies of each CPU and context, in the order of their activations.

@@ -14,19 +14,19 @@ use nix::{
 use wakelat_tests::{
     once, procfs,
     report::JsonReport,
-    suite::{self, TestOutcome},
+    suite::{Case, TestOutcome},
     supervisor::Supervisor,
     wakelat::{Wakelat, command},
     workload::until,
 };
 
-fn main() {
-    suite::main(once![
+pub fn cases() -> Vec<Case> {
+    once![
         the_run_time_of_a_thread_matches_its_own_clock,
         only_a_group_of_one_thread_has_a_run_time,
         each_group_of_tasks_has_a_run_time_in_a_recording_of_events,
         a_recording_of_waits_has_no_run_times,
-    ]);
+    ]
 }
 
 /// A thread that runs on request, and is blocked otherwise.

@@ -18,19 +18,16 @@ use wakelat_tests::{
     kernel_log::KernelLog,
     machine, once,
     privileges::{SETS, for_maps, for_real_time, own, status, version},
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     wakelat::{Wakelat, command},
     workload::until,
 };
 
 /// Runs [`try_forbidden_calls`] instead of the tests.
-const INSIDE: &str = "--inside-the-sandbox";
+pub const INSIDE: &str = "--inside-the-sandbox";
 
-fn main() {
-    if std::env::args().nth(1).as_deref() == Some(INSIDE) {
-        return try_forbidden_calls();
-    }
-    suite::main(once![
+pub fn cases() -> Vec<Case> {
+    once![
         no_view_keeps_a_capability_while_it_measures,
         each_feature_keeps_the_capabilities_that_it_needs,
         capabilities_of_a_file_are_dropped,
@@ -40,7 +37,7 @@ fn main() {
         a_command_at_the_threshold_is_not_restricted,
         the_error_names_each_missing_capability,
         a_kill_leaves_no_program_in_the_kernel,
-    ]);
+    ]
 }
 
 /// Every command that measures and restores nothing at its end: first those that need no ring buffer.
@@ -252,7 +249,7 @@ const FORBIDDEN: [Attempt; 15] = [
 ];
 
 /// Enters the sandbox of a measurement, tries what it forbids, and prints what happened.
-fn try_forbidden_calls() {
+pub fn try_forbidden_calls(_: &[String]) {
     let files = ReadableFiles::Below(vec![PathBuf::from("/proc")]);
     Sandbox { files, ..Sandbox::EMPTY }.enter().expect("a process with one thread can be restricted");
     // What has to work.

@@ -15,15 +15,15 @@ use wakelat_tests::{
     http::{self, MetricSamples, get, send},
     machine,
     report::JsonSwitchIns,
-    suite::{self, TestOutcome},
+    suite::{Case, TestOutcome},
     task::Policy,
     wakelat::{AttachCase, Wakelat, command},
     why::{list, number},
     workload::{BehindHog, PingPong, TimeBounds, WakeRace, Workload, until},
 };
 
-fn main() {
-    suite::main(attached_typed![
+pub fn cases() -> Vec<Case> {
+    attached_typed![
         a_cgroup_has_the_waits_that_the_kernel_has_counted_for_its_tasks,
         every_figure_is_the_same_in_both_formats_and_in_json,
         counters_never_decrease_whoever_scrapes,
@@ -33,7 +33,7 @@ fn main() {
         requests_that_are_wrong_or_too_long_get_an_error,
         clients_that_send_nothing_do_not_lock_out_a_scraper,
         a_signal_ends_the_service_and_leaves_nothing,
-    ]);
+    ]
 }
 
 /// A running service and its socket.

@@ -15,14 +15,14 @@ use wakelat_tests::{
     http::{MetricSamples, get},
     machine, procfs,
     quota::QuotaGroup,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     task::Policy,
     wakelat::{AttachCase, Wakelat, command},
     workload::{BehindHog, Hogs, TimeBounds, Workload, until},
 };
 
-fn main() {
-    suite::main(attached_typed![quota_neighbour_and_own_threads_are_named_with_their_time]);
+pub fn cases() -> Vec<Case> {
+    attached_typed![quota_neighbour_and_own_threads_are_named_with_their_time]
 }
 
 /// The causes of the waits of a cgroup in the metrics.

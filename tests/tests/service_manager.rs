@@ -23,19 +23,19 @@ use wakelat_tests::{
     cgroup::Hierarchy,
     http::{MetricSamples, get},
     once,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     wakelat::{Wakelat, command},
     workload::until,
 };
 
-fn main() {
+pub fn cases() -> Vec<Case> {
     // One way of attaching: none of this depends on it.
-    suite::main(once![
+    once![
         a_service_manager_is_told_each_state_in_its_order,
         a_reload_changes_labels_and_selection_and_no_counter_decreases,
         a_wrong_file_leaves_the_settings_as_they_are,
         the_capabilities_of_the_unit_are_enough_for_another_user,
-    ]);
+    ]
 }
 
 /// Longer than any message takes, on an emulated machine, too.

@@ -7,13 +7,13 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     attached_typed, byte, machine, procfs,
-    suite::{self, TestOutcome},
+    suite::{Case, TestOutcome},
     wakelat::{AttachCase, Wakelat, command},
     workload::{PingPong, Staged, Workload, until},
 };
 
-fn main() {
-    suite::main(attached_typed![
+pub fn cases() -> Vec<Case> {
+    attached_typed![
         a_wait_has_the_stack_of_its_waker_and_of_its_sleep,
         only_the_stacks_asked_for_are_taken,
         without_the_option_there_are_no_stacks,
@@ -21,7 +21,7 @@ fn main() {
         an_exited_process_is_reported_as_exited,
         a_recording_has_the_stacks_of_its_waits,
         a_view_that_records_shows_the_stacks_of_the_recording,
-    ]);
+    ]
 }
 
 const ROUNDS: u64 = 200;

@@ -17,15 +17,15 @@ use wakelat_tests::{
     documents, machine, once,
     procfs::TaskStats,
     report::JsonTerms,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     supervisor::Supervisor,
     task::TaskPlacement,
     wakelat::{Wakelat, command},
     workload::{Pipe, Staged, Workload},
 };
 
-fn main() {
-    suite::main(once![every_wait_of_two_busy_cpus_is_delivered_in_the_order_of_time]);
+pub fn cases() -> Vec<Case> {
+    once![every_wait_of_two_busy_cpus_is_delivered_in_the_order_of_time]
 }
 
 /// How long to measure, and whether this machine is known to have its CPUs for this test alone.

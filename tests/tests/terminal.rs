@@ -16,18 +16,18 @@ use std::{
 use nix::sys::signal::{Signal, kill};
 use wakelat_tests::{
     once,
-    suite::{self, TestOutcome},
+    suite::{Case, TestOutcome},
     wakelat::command,
 };
 
-fn main() {
-    suite::main(once![
+pub fn cases() -> Vec<Case> {
+    once![
         q_ends_top_and_restores_the_terminal,
         a_signal_ends_top_and_restores_the_terminal,
         a_resized_terminal_gets_another_layout,
         a_hangup_ends_top_even_if_its_signal_is_ignored,
         a_terminal_that_cannot_move_its_cursor_gets_no_escape_sequence,
-    ]);
+    ]
 }
 
 /// Moves to the first column of the first row and clears everything below: the start of a screen.

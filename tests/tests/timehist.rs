@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use wakelat_tests::{
     attached, attached_typed, machine,
     perf_sched::{PerfSched, PerfTimehistLine},
-    suite::{self, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     switches::JsonSwitch,
     task::Policy,
     wakelat::{AttachCase, Wakelat, command},
@@ -29,10 +29,10 @@ const PRINTED_NS: u64 = 1_000;
 /// One of this many lines may differ by more.
 const OUTLIERS: usize = 100;
 
-fn main() {
+pub fn cases() -> Vec<Case> {
     let switches =
         attached_typed![every_switch_matches_a_line_of_perf_timehist, switches_of_preempted_tasks_match_perf_timehist,];
-    suite::main(switches.into_iter().chain(attached![top_finds_the_waits_of_perf_latency]));
+    switches.into_iter().chain(attached![top_finds_the_waits_of_perf_latency]).collect()
 }
 
 /// The CPU on which no machine is known to hide switches from perf: docs/semantics.md, "When
@@ -46,7 +46,7 @@ type Both = (Vec<JsonSwitch>, Vec<PerfTimehistLine>);
 
 /// What both report about the tasks of `load`, for each thread, and how many switches may have been
 /// hidden from them.
-fn both(attach: AttachCase, load: Workload, threads: &[&str]) -> Result<(Vec<Both>, usize), suite::Skip> {
+fn both(attach: AttachCase, load: Workload, threads: &[&str]) -> Result<(Vec<Both>, usize), Skip> {
     let mut staged = load.stage();
     let tids: Vec<u32> = threads.iter().map(|name| staged.tid(name)).collect();
     let mut perf = PerfSched::record()?;

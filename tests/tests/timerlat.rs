@@ -7,34 +7,33 @@ use std::collections::BTreeMap;
 
 use nix::sys::signal::Signal;
 use wakelat_tests::{
-    clock, from_each_source, machine, procfs,
-    suite::{self, Skip, TestOutcome},
+    clock, from_each_source, machine, once, procfs,
+    suite::{Case, Skip, TestOutcome},
     tracefs,
     tracer::{self, ParsedTrace, ReferenceInstance, run, running},
     wakelat::{Wakelat, command},
     workload::until,
 };
 
-fn main() {
-    suite::main(
-        from_each_source![
-            every_period_has_an_activation,
-            wakelat_reads_exactly_what_the_kernel_records,
-            a_reader_without_a_cpu_does_not_lengthen_the_window,
-            a_threshold_stops_the_run_with_its_stack,
-            a_latency_during_the_warm_up_stops_nothing,
-            osnoise_measures_its_runtime,
-            a_noise_over_the_threshold_stops_osnoise,
-        ]
-        .into_iter()
-        .chain(wakelat_tests::once![
-            a_stop_for_a_noise_from_before_the_window_begins_it_anew,
-            options_are_set_and_restored,
-            the_next_run_restores_what_a_killed_one_has_set,
-            errors_name_the_values_that_the_kernel_accepts,
-            a_tracer_in_use_is_left_alone,
-        ]),
-    );
+pub fn cases() -> Vec<Case> {
+    from_each_source![
+        every_period_has_an_activation,
+        wakelat_reads_exactly_what_the_kernel_records,
+        a_reader_without_a_cpu_does_not_lengthen_the_window,
+        a_threshold_stops_the_run_with_its_stack,
+        a_latency_during_the_warm_up_stops_nothing,
+        osnoise_measures_its_runtime,
+        a_noise_over_the_threshold_stops_osnoise,
+    ]
+    .into_iter()
+    .chain(once![
+        a_stop_for_a_noise_from_before_the_window_begins_it_anew,
+        options_are_set_and_restored,
+        the_next_run_restores_what_a_killed_one_has_set,
+        errors_name_the_values_that_the_kernel_accepts,
+        a_tracer_in_use_is_left_alone,
+    ])
+    .collect()
 }
 
 fn every_period_has_an_activation(source: &str) -> TestOutcome {

@@ -6,18 +6,15 @@ use nix::time::{ClockId, clock_gettime};
 use wakelat_tests::{
     clock::now_ns,
     from_each_source, machine, procfs,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     task::{Policy, TaskPlacement, pin},
     timers::Timers,
     tracer::{self, ParsedTrace, running},
     wakelat::RunOutput,
 };
 
-fn main() {
-    suite::main(from_each_source![
-        a_thread_above_the_tracers_is_named_with_its_time,
-        a_busy_softirq_is_named_with_its_time,
-    ]);
+pub fn cases() -> Vec<Case> {
+    from_each_source![a_thread_above_the_tracers_is_named_with_its_time, a_busy_softirq_is_named_with_its_time,]
 }
 
 /// Asserts that `name` took `burnt_ns` on `cpu`, and that the report names it.

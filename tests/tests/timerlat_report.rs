@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use wakelat_tests::{
     from_each_source,
-    suite::{self, TestOutcome},
+    suite::{Case, TestOutcome},
     tracer::{self, ParsedTrace, run},
 };
 
-fn main() {
-    suite::main(from_each_source![the_report_matches_the_records]);
+pub fn cases() -> Vec<Case> {
+    from_each_source![the_report_matches_the_records]
 }
 
 fn the_report_matches_the_records(source: &str) -> TestOutcome {

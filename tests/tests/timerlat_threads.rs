@@ -8,20 +8,23 @@ use nix::{
 };
 use wakelat_tests::{
     cgroup::Hierarchy,
-    from_each_source, machine, procfs,
-    suite::{self, Skip, TestOutcome},
+    from_each_source, machine, once, procfs,
+    suite::{Case, Skip, TestOutcome},
     tool, tracefs,
     tracer::{self, run, running},
     workload::until,
 };
 
-fn main() {
-    suite::main(from_each_source![threads_in_user_space_report_their_return].into_iter().chain(wakelat_tests::once![
-        a_run_in_user_space_begins_when_every_thread_is_ready,
-        the_users_own_code_runs_between_two_reads,
-        a_killed_measuring_thread_is_reported,
-        the_tracers_threads_and_wakelat_run_where_requested,
-    ]));
+pub fn cases() -> Vec<Case> {
+    from_each_source![threads_in_user_space_report_their_return]
+        .into_iter()
+        .chain(once![
+            a_run_in_user_space_begins_when_every_thread_is_ready,
+            the_users_own_code_runs_between_two_reads,
+            a_killed_measuring_thread_is_reported,
+            the_tracers_threads_and_wakelat_run_where_requested,
+        ])
+        .collect()
 }
 
 fn threads_in_user_space_report_their_return(source: &str) -> TestOutcome {

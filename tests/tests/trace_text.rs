@@ -10,7 +10,7 @@ use wakelat_tests::{
     perf_sched::PerfSched,
     replay,
     report::{JsonReport, JsonWait},
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     switches::JsonSwitch,
     task::Policy,
     tracefs,
@@ -21,11 +21,8 @@ use wakelat_tests::{
 /// Precision of perf's analysis and of ftrace's text: ns.
 const PRINTED_NS: u64 = 1_000;
 
-fn main() {
-    suite::main(once![
-        the_text_of_perf_script_has_the_waits_of_perf_timehist,
-        the_text_of_ftrace_has_the_waits_of_the_oracle,
-    ]);
+pub fn cases() -> Vec<Case> {
+    once![the_text_of_perf_script_has_the_waits_of_perf_timehist, the_text_of_ftrace_has_the_waits_of_the_oracle,]
 }
 
 /// The output of a view of `text`, which it reads from standard input.

@@ -4,7 +4,7 @@ use std::{collections::HashSet, fs, io, process::Command};
 
 use wakelat_tests::{
     machine, once,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     wakelat::{self, AttachCase},
 };
 
@@ -12,8 +12,8 @@ use wakelat_tests::{
 const BPF_MAP_CREATE: libc::c_long = 0;
 const BPF_MAP_TYPE_RINGBUF: u32 = 27;
 
-fn main() {
-    suite::main(once![the_kernel_publishes_its_types, a_ring_buffer_can_be_made, every_program_passes_the_verifier]);
+pub fn cases() -> Vec<Case> {
+    once![the_kernel_publishes_its_types, a_ring_buffer_can_be_made, every_program_passes_the_verifier]
 }
 
 fn the_kernel_publishes_its_types() -> TestOutcome {

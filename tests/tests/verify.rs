@@ -6,7 +6,7 @@ use wakelat_tests::{
     agreement::{assert_agrees, assert_checks, assert_checks_but_hidden},
     attached, machine, once,
     procfs::TaskStats,
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     supervisor::Supervisor,
     task::{Policy, TaskPlacement},
     tracefs::{self, ForeignInstance},
@@ -14,7 +14,7 @@ use wakelat_tests::{
     workload::{BehindHog, Hogs, Messaging, Performance, PingPong, Pipe, Staged, Workload, until},
 };
 
-fn main() {
+pub fn cases() -> Vec<Case> {
     let by_every_way = attached![
         verify_has_exactly_n_wakeups_on_both_sides,
         verify_from_waking_has_exactly_n_wakeups_on_both_sides,
@@ -34,7 +34,7 @@ fn main() {
         a_ring_buffer_that_fills_up_while_triggers_are_placed_loses_no_accounted_wait,
         verify_refuses_what_no_trigger_can_do,
     ];
-    suite::main(by_every_way.into_iter().chain(once));
+    by_every_way.into_iter().chain(once).collect()
 }
 
 fn verify(arguments: &[&str]) -> Wakelat {

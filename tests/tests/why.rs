@@ -7,7 +7,7 @@ use serde_json::Value;
 use wakelat_tests::{
     attached_typed, machine, procfs,
     quota::{PERIOD_US, QuotaGroup},
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     supervisor::Supervisor,
     task::{Policy, TaskPlacement},
     wakelat::{AttachCase, Wakelat, command},
@@ -18,8 +18,8 @@ use wakelat_tests::{
     workload::{BehindHog, CrossWake, Hogs, Performance, Planted, PlantedCause, Sleeper, Workload, until},
 };
 
-fn main() {
-    suite::main(attached_typed![
+pub fn cases() -> Vec<Case> {
+    attached_typed![
         a_hog_of_a_higher_class_causes_the_wait_behind_it,
         a_hog_of_the_same_priority_is_not_a_higher_one,
         a_task_above_all_others_waits_for_none_of_them,
@@ -33,7 +33,7 @@ fn main() {
         throttling_by_quota_is_separated_from_queueing,
         preemptions_on_other_cpus_are_left_out,
         each_switch_continues_the_previous_one_of_its_cpu,
-    ]);
+    ]
 }
 
 fn behind_hog(sleeper: Policy) -> Workload {

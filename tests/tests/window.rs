@@ -17,14 +17,14 @@ use serde_json::Value;
 use wakelat_tests::{
     attached_every_mode, attached_typed, documents, machine, once, procfs,
     report::{JsonReport, JsonWait},
-    suite::{self, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     task::TaskPlacement,
     uninterruptible_sleeps::UninterruptibleSleeps,
     wakelat::{AttachCase, RunOutput, Wakelat, command},
     workload::{Performance, PingPong, Sleeper, Staged, Workload, until},
 };
 
-fn main() {
+pub fn cases() -> Vec<Case> {
     let counted = attached_every_mode![
         a_reader_that_is_stopped_counts_nothing_after_the_end,
         intervals_that_ended_while_the_reader_was_stopped_are_skipped_and_counted,
@@ -43,7 +43,7 @@ fn main() {
         the_reader_has_a_real_time_priority_if_that_delays_no_other_task,
         a_command_of_the_threshold_does_not_inherit_the_readers_priority,
     ];
-    suite::main(counted.into_iter().chain(others).chain(once));
+    counted.into_iter().chain(others).chain(once).collect()
 }
 
 /// The requested window: ns.

@@ -5,7 +5,7 @@ use wakelat_tests::{
     cgroup::Hierarchy,
     machine, once,
     procfs::TaskStats,
-    suite::{self, TestOutcome},
+    suite::{Case, TestOutcome},
     task::{Policy, TaskPlacement},
     workload::{
         BehindHog, CrossWake, ForkWorkload, ManyThreads, MigrationWorkload, PingPong, SignalStorm, Sleeper, Staged,
@@ -13,8 +13,8 @@ use wakelat_tests::{
     },
 };
 
-fn main() {
-    suite::main(once![
+pub fn cases() -> Vec<Case> {
+    once![
         a_ping_pong_on_one_cpu_blocks_as_often_as_it_reports,
         a_ping_pong_across_cpus_blocks_as_often_as_it_reports,
         a_sleeper_blocks_as_often_as_it_reports,
@@ -23,7 +23,7 @@ fn main() {
         a_wake_race_preempts,
         every_other_load_completes,
         a_group_is_removed_after_its_tasks,
-    ]);
+    ]
 }
 
 fn assert_exact(load: Workload) -> Vec<u64> {

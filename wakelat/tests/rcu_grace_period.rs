@@ -3,6 +3,7 @@
 use std::{
     hint,
     os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+    process::ExitCode,
     ptr,
     sync::atomic::{AtomicU32, Ordering::SeqCst},
     thread,
@@ -19,8 +20,8 @@ use wakelat_tests::{
     suite::{self, TestOutcome},
 };
 
-fn main() {
-    suite::main(once![a_barrier_waits_for_the_programs_that_run]);
+fn main() -> ExitCode {
+    suite::main_of(once![a_barrier_waits_for_the_programs_that_run])
 }
 
 /// A program that writes 1 to the first word of the map `words`, reads the clock `readings` times, and

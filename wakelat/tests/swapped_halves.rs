@@ -1,7 +1,7 @@
 //! User space swaps the halves of the tables while the programs write to them. Whenever it does, a wait is as a whole in one
 //! of them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, process::ExitCode};
 
 use anyhow::Context as _;
 use wakelat::{
@@ -18,8 +18,8 @@ use wakelat_tests::{
     workload::{Pipe, Workload},
 };
 
-fn main() {
-    suite::main(once![a_wait_is_in_the_same_half_of_the_histograms_and_of_the_causes]);
+fn main() -> ExitCode {
+    suite::main_of(once![a_wait_is_in_the_same_half_of_the_histograms_and_of_the_causes])
 }
 
 /// All waits by the run queue's clock, with their causes by name.

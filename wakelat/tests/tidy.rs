@@ -389,3 +389,14 @@ fn no_test_is_ignored() {
         }
     }
 }
+
+#[test]
+fn each_file_of_kernel_tests_is_a_suite() {
+    let program = read("tests/tests/main.rs");
+    // A module whose tests are not in the list is dead code, which the compiler reports.
+    let files = files("tests/tests", "rs").into_iter().filter(|path| path != "tests/tests/main.rs");
+    let name = |path: &String| path.trim_start_matches("tests/tests/").trim_end_matches(".rs").to_owned();
+    let left_out: Vec<_> =
+        files.map(|path| name(&path)).filter(|name| !program.contains(&format!("\nmod {name};"))).collect();
+    assert!(left_out.is_empty(), "not in `tests/tests/main.rs`: {left_out:?}");
+}

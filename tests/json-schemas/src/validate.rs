@@ -1,18 +1,35 @@
 //! Holds documents against the schemas.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::sync::OnceLock;
 
 use jsonschema::Validator;
 use serde_json::Value;
 
 macro_rules! schemas {
     ($($name:literal),*) => {
-        [$(($name, include_str!(concat!("../../../docs/schema/", $name, ".json")))),*]
+        [$(Schema {
+            name: $name,
+            text: include_str!(concat!("../../../docs/schema/", $name, ".json")),
+            compiled: OnceLock::new(),
+        }),*]
     };
 }
 
-/// The files of docs/schema, by name.
-const SCHEMAS: [(&str, &str); 12] = schemas![
+/// A file of docs/schema.
+struct Schema {
+    name: &'static str,
+    text: &'static str,
+    /// Compiled when the first document needs it: compiling all takes seconds in an emulator.
+    compiled: OnceLock<Compiled>,
+}
+
+struct Compiled {
+    /// The name and version that a document states.
+    title: String,
+    validator: Validator,
+}
+
+static SCHEMAS: [Schema; 12] = schemas![
     "diff",
     "doctor",
     "event",
@@ -27,15 +44,20 @@ const SCHEMAS: [(&str, &str); 12] = schemas![
     "why-causes"
 ];
 
-/// The validators, by the name and version that a document states.
-static VALIDATORS: LazyLock<BTreeMap<String, Validator>> = LazyLock::new(|| {
-    let validator = |(name, text): (&str, &str)| {
-        let schema: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {name}.json"));
-        let title = schema["title"].as_str().unwrap_or_else(|| panic!("no title in {name}.json")).to_owned();
-        (title, jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("{error} in {name}.json")))
-    };
-    SCHEMAS.into_iter().map(validator).collect()
-});
+fn compile(name: &str, text: &str) -> Compiled {
+    let schema: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {name}.json"));
+    let title = schema["title"].as_str().unwrap_or_else(|| panic!("no title in {name}.json")).to_owned();
+    let validator = jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("{error} in {name}.json"));
+    Compiled { title, validator }
+}
+
+/// The schema of the documents that state this name and version: `wakelat.report/1` for `report`.
+fn schema_of(title: &str) -> Option<&'static Compiled> {
+    let (name, _version) = title.strip_prefix("wakelat.")?.split_once('/')?;
+    let schema = SCHEMAS.iter().find(|schema| schema.name == name)?;
+    let compiled = schema.compiled.get_or_init(|| compile(schema.name, schema.text));
+    (compiled.title == title).then_some(compiled)
+}
 
 /// Holds a document against the schema that it names.
 ///
@@ -43,7 +65,7 @@ static VALIDATORS: LazyLock<BTreeMap<String, Validator>> = LazyLock::new(|| {
 /// If there is no such schema, or the document differs from it: every difference, with its place.
 pub fn validate(document: &Value) -> Result<(), String> {
     let name = document["schema"].as_str().ok_or("the document does not name its schema")?;
-    let validator = VALIDATORS.get(name).ok_or_else(|| format!("there is no schema `{name}`"))?;
+    let validator = &schema_of(name).ok_or_else(|| format!("there is no schema `{name}`"))?.validator;
     if validator.is_valid(document) {
         return Ok(());
     }
@@ -112,7 +134,7 @@ mod tests {
 
     #[test]
     fn every_schema_forbids_unknown_fields_and_negative_counts() {
-        for (name, text) in SCHEMAS {
+        for Schema { name, text, .. } in &SCHEMAS {
             let schema: Value = serde_json::from_str(text).unwrap();
             assert_eq!(schema["additionalProperties"], false, "{name}");
             for (path, part) in parts(&schema, String::new()) {

@@ -1,6 +1,6 @@
 //! Deterministic loads with known counts.
 //!
-//! A process of its own performs a load: the test binary, run once more. It stages its tasks, which
+//! A process of its own performs a load: the test program, run once more. It stages its tasks, which
 //! block. The test waits until the kernel reports them blocked, sets up its instruments, and gives the
 //! start signal. The load performs and reports what it knows about itself, and its tasks block again
 //! until the test has taken its last reading. No step waits for time to pass.
@@ -62,7 +62,7 @@ pub use wake_race::WakeRace;
 pub use woken_together::WokenTogether;
 pub use woken_twice::WokenTwice;
 
-/// First argument that makes a test binary perform a workload; the second is its description.
+/// First argument that makes the test program perform a workload; the second is its description.
 pub const ARGUMENT: &str = "--perform";
 
 /// Generous, because the kernel may run in an emulator.
@@ -189,7 +189,7 @@ impl Workload {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .expect("a test binary can be run once more");
+            .expect("the test program can be run once more");
         let input = child.stdin.take().expect("piped");
         let output = BufReader::new(child.stdout.take().expect("piped"));
         let mut staged = Staged { child, input, output, tids: BTreeMap::new() };

@@ -87,6 +87,10 @@ fn every_command_is_accepted() {
                     let places = [format!("xtask/src/{name}.rs"), format!("xtask/src/{name}/mod.rs")];
                     assert!(places.iter().any(|place| root().join(place).is_file()), "`{command}`: no `{verb}`");
                 }
+                ["cargo", "test", "-p", "wakelat-tests", "--test", "kernel", "--", "--suite", suite, ..] => {
+                    let file = root().join(format!("tests/tests/{suite}.rs"));
+                    assert!(file.is_file(), "`{command}`: no suite `{suite}`");
+                }
                 ["cargo", "install", "--locked", "--path", path] => {
                     assert!(root().join(path).join("Cargo.toml").is_file(), "`{command}`: no `{path}`");
                 }

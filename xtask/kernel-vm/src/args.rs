@@ -35,7 +35,7 @@ pub struct VmArgs {
     /// Run only tests whose name contains this
     #[arg(long, value_name = "TEXT", conflicts_with = "command")]
     pub(crate) test: Option<String>,
-    /// Run all test binaries, not only those that each mode selects; `--test` also searches all of them
+    /// Run all suites, not only those that each mode selects; `--test` also searches all of them
     #[arg(long, conflicts_with = "command")]
     pub(crate) all_suites: bool,
     /// Instead of the tests, run every command that measures for this long each, while two pipes keep two

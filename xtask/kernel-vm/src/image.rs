@@ -19,17 +19,17 @@ use super::initramfs::Initramfs;
 pub struct GuestPrograms {
     /// Programs for `/bin`, and the init.
     binaries: BTreeMap<String, PathBuf>,
-    /// Test binaries, for `/tests`.
-    suites: BTreeMap<String, PathBuf>,
+    /// The test program, for `/tests`, if the guests run tests.
+    tests: BTreeMap<String, PathBuf>,
 }
 
 impl GuestPrograms {
-    /// Builds the static `wakelat` for an architecture, and static test binaries: those named, or all of them.
-    pub fn build(architecture: Architecture, suites: Option<&[&str]>) -> anyhow::Result<Self> {
+    /// Builds the static `wakelat` for an architecture, and the static test program if the guests run `tests`.
+    pub fn build(architecture: Architecture, tests: bool) -> anyhow::Result<Self> {
         let mut programs = Self::default();
         programs.binaries.insert("wakelat".to_owned(), static_build::for_guests(architecture)?.binary);
         // Static programs need neither a libc nor a loader in the guest.
-        let mut cargo = static_build::guest_programs(architecture, suites);
+        let mut cargo = static_build::guest_programs(architecture, tests);
         let output = cargo
             .arg("--message-format=json-render-diagnostics")
             .stderr(Stdio::inherit())
@@ -49,7 +49,7 @@ impl GuestPrograms {
         let (Some(path), Some(name)) = (artifact["executable"].as_str(), target["name"].as_str()) else { return };
         let (name, path) = (name.to_owned(), PathBuf::from(path));
         match target["kind"][0].as_str() {
-            Some("test") => drop(self.suites.insert(name, path)),
+            Some("test") => drop(self.tests.insert(name, path)),
             // `cargo test` builds a binary twice: as itself, and with its unit tests.
             Some("bin") if artifact["profile"]["test"] != true => drop(self.binaries.insert(name, path)),
             _ => {}
@@ -71,7 +71,7 @@ impl GuestPrograms {
             let location = if name == "init" { "init".to_owned() } else { format!("bin/{name}") };
             root.program(&location, &read(program)?);
         }
-        for (name, program) in &self.suites {
+        for (name, program) in &self.tests {
             root.program(&format!("tests/{name}"), &read(program)?);
         }
         for (location, file) in others {
@@ -130,6 +130,6 @@ mod tests {
         programs.add_message(&message("lib", "libc", false, "null"));
         programs.add_message(r#"{"reason":"build-finished","success":true}"#);
         assert_eq!(programs.binaries, [("init".to_owned(), PathBuf::from("/t/release/init"))].into());
-        assert_eq!(programs.suites, [("kernel".to_owned(), PathBuf::from("/t/release/deps/kernel-1a2b"))].into());
+        assert_eq!(programs.tests, [("kernel".to_owned(), PathBuf::from("/t/release/deps/kernel-1a2b"))].into());
     }
 }

@@ -23,12 +23,12 @@ pub struct Platform {
     pub accel: Accel,
 }
 
-/// What a root file system contains besides the shell and the tools.
+/// What a root file system contains besides wakelat, rtla and a shell.
 pub struct ImageContent<'a> {
-    /// The test binaries; `None` for all.
-    pub suites: Option<&'a [&'a str]>,
-    /// Whether the guests run tests.
+    /// Whether it has the test program.
     pub tests: bool,
+    /// Whether it has the commands of busybox: for a command that the user gives.
+    pub commands: bool,
     /// The words that go with the init's task.
     pub job: &'a [String],
 }
@@ -50,10 +50,10 @@ impl Platform {
     /// Fails if the programs do not build, or the root file system cannot be written.
     pub fn prepare(emulator: Emulator, directory: &ImageDirectory, content: &ImageContent<'_>) -> anyhow::Result<Self> {
         let architecture = emulator.architecture();
-        let programs = GuestPrograms::build(architecture, content.suites)?;
+        let programs = GuestPrograms::build(architecture, content.tests)?;
         let image = directory.image(architecture);
         let (mut others, mut commands) = (peers(architecture), busybox(architecture));
-        if content.tests {
+        if !content.commands {
             // wakelat only needs a shell. The other commands would change the environment of the tests.
             others.extend(commands.take().map(|shell| ("bin/sh".to_owned(), shell)));
         }

@@ -56,9 +56,9 @@ pub fn run(args: &VmArgs) -> anyhow::Result<Vec<VmRow>> {
     while let Some((architecture, emulator)) = emulators.pop_first() {
         let guests = || planned.iter().filter(|guest| guest.architecture == architecture);
         let Some(kernel) = guests().find_map(|guest| guest.kernel.as_ref().ok()) else { continue };
-        let suites = suites::binaries(guests().map(|guest| &guest.task)).map(Vec::from_iter);
         let job = if tests { args.test.as_slice() } else { &args.command };
-        let content = ImageContent { suites: suites.as_deref(), tests, job };
+        let runs_tests = guests().any(|guest| guest.task.runs_tests());
+        let content = ImageContent { tests: runs_tests, commands: !tests, job };
         let mut platform = Platform::prepare(emulator?, &image_dir, &content)?;
         platform.accel = accel(&platform, args.accel, kernel)?;
         platforms.insert(architecture, platform);

@@ -1,6 +1,4 @@
-//! Which test binaries a guest runs.
-
-use std::collections::BTreeSet;
+//! Which suites of the kernel tests a guest runs.
 
 use super::{boot_plan::BootPlan, qemu::TimeMode};
 
@@ -12,8 +10,8 @@ pub const VERIFIER: &str = "verifier";
 pub const EVERY_KERNEL: &[&str] =
     &["counts:across_cpus", "queue_clock:of_the_kernel", "queue_recording:recorded_thread", "busy"];
 
-/// What the oldest and the newest kernel run besides [`EVERY_KERNEL`] on two CPUs with every change: filters, groups,
-/// causes and the sandbox, which depend on a kernel only through what it offers.
+/// What the oldest kernel runs besides [`EVERY_KERNEL`] on two CPUs with every change: filters, groups, causes and the
+/// sandbox, which depend on a kernel only through what it offers.
 pub const SELECTED_KERNELS: &[&str] = &[
     "filters:_btf",
     "groups:of_its_processes",
@@ -24,12 +22,14 @@ pub const SELECTED_KERNELS: &[&str] = &[
     "cause_sums:two_tasks_alike",
     "causes:kernel_thread",
     "sandbox:while_it_measures",
-    "sandbox:refused",
     "serve:the_kernel_has_counted",
 ];
 
+/// What takes half a minute on each kernel and says little about it.
+const EVERY_CALL: &[&str] = &["sandbox:refused"];
+
 /// What a kernel of another architecture runs with every change: what depends on the order of loads and stores, the
-/// clock, the system calls and the tracepoints. Each suite has to be built for it first.
+/// clock, the system calls and the tracepoints.
 pub const OTHER_ARCHITECTURE: &[&str] = &[
     "verifier",
     "counts:across_cpus",
@@ -43,17 +43,33 @@ pub const OTHER_ARCHITECTURE: &[&str] = &[
 const TRIGGERS: &[&str] = &["verify"];
 
 /// What runs of [`TRIGGERS`] with every change: exact counts, a loaded machine, and errors that are planted.
-pub const SOME_TRIGGERS: &[&str] = &["verify:both_sides_btf", "verify:agrees_under_load", "verify:planted"];
+pub const SOME_TRIGGERS: &[&str] = &["verify:both_sides_btf", "verify:agrees_under_load_btf", "verify:planted"];
 
 /// Suites that need the tracers and a second CPU.
 pub const TRACERS: &[&str] = &["timerlat", "timerlat_threads", "timerlat_noise"];
 
-/// What a kernel whose neighbours run all deterministic suites runs of them with every change.
-pub const NEIGHBOUR_DETERMINISTIC: &[&str] =
+/// What the oldest kernel runs of [`DETERMINISTIC`] with every change.
+pub const OLDEST_DETERMINISTIC: &[&str] =
     &["context:kworker", "context:storm", "counts:_btf", "counts:_classic", "oracle", "stacks:of_its_waker", "why"];
 
+/// What the newest kernel with tracers runs of [`DETERMINISTIC`] with every change.
+pub const NEWEST_DETERMINISTIC: &[&str] = &[
+    "counts:_btf",
+    "cost",
+    "oracle",
+    "verify:of_all_tasks_agrees_under_load",
+    "timerlat",
+    "timerlat_threads",
+    "timerlat_report",
+    "timerlat_noise",
+    "rtla",
+    "why",
+    "causes",
+    "cause_sums",
+];
+
 /// Suites that are exact if time is exact.
-pub const DETERMINISTIC: &[&str] = &[
+const DETERMINISTIC: &[&str] = &[
     "context:kworker",
     "context:storm",
     "counts:_btf",
@@ -82,14 +98,15 @@ const COUNTED: &[&str] = &["why:either_cpu", "why:on_an_idle_cpu", "why:from_ano
 const LARGE: &[&str] = &["large", "queue_clock:of_the_kernel_btf"];
 
 /// The suites of a boot plan: what depends on the kernel, as far as it is worth its time under emulation on
-/// every kernel of the list. `suite:text` runs only the tests with `text` in their names; a suite that is
-/// not built is not run. Each program has one body for all ways to attach it, so one or two of them are
-/// enough. The other suites show nothing that the host's kernel does not show as well (`errors`,
-/// `losses`, `overhead`, `window`, `workloads`), take minutes in an emulator (`pitfalls`), or need programs
-/// that are not in the guest (`peers`).
+/// every kernel of the list. `suite:text` runs only the tests with `text` in their names. Each program has
+/// one body for all ways to attach it, so one or two of them are enough. The other suites show nothing that
+/// the host's kernel does not show as well (`errors`, `losses`, `overhead`, `window`, `workloads`), take
+/// minutes in an emulator (`pitfalls`), or need programs that are not in the guest (`peers`).
 pub fn of(plan: BootPlan) -> Vec<&'static str> {
     match plan {
-        BootPlan::Once(TimeMode::Smp) => [&[VERIFIER], EVERY_KERNEL, SELECTED_KERNELS, TRIGGERS, TRACERS].concat(),
+        BootPlan::Once(TimeMode::Smp) => {
+            [&[VERIFIER], EVERY_KERNEL, SELECTED_KERNELS, EVERY_CALL, TRIGGERS, TRACERS].concat()
+        }
         BootPlan::Once(TimeMode::Deterministic) => [DETERMINISTIC, EACH_VIEW].concat(),
         BootPlan::Once(TimeMode::Counted) => COUNTED.to_vec(),
         BootPlan::Once(TimeMode::Large) => LARGE.to_vec(),
@@ -117,6 +134,11 @@ impl GuestTask {
         if let Self::Suites(suites) = self { suites.len() } else { 0 }
     }
 
+    /// Whether it runs tests of the test program.
+    pub fn runs_tests(&self) -> bool {
+        matches!(self, Self::Suites(_) | Self::AllSuites)
+    }
+
     /// The argument for the init.
     pub fn argument(&self) -> String {
         match self {
@@ -128,21 +150,6 @@ impl GuestTask {
     }
 }
 
-/// The names of the test binaries that guests with these tasks run; `None` for all.
-pub fn binaries<'a>(tasks: impl IntoIterator<Item = &'a GuestTask>) -> Option<BTreeSet<&'static str>> {
-    let mut names = BTreeSet::new();
-    for task in tasks {
-        match task {
-            GuestTask::Suites(suites) => {
-                names.extend(suites.iter().map(|suite| suite.split_once(':').map_or(*suite, |(name, _)| name)));
-            }
-            GuestTask::AllSuites => return None,
-            GuestTask::Soak(_) | GuestTask::Command => {}
-        }
-    }
-    Some(names)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,14 +158,6 @@ mod tests {
     fn each_kernel_verifies_every_program_once_and_first() {
         assert_eq!(of(BootPlan::Once(TimeMode::Smp))[0], VERIFIER);
         assert!(!of(BootPlan::Once(TimeMode::Deterministic)).contains(&VERIFIER));
-    }
-
-    #[test]
-    fn a_binary_is_built_once_for_all_guests_and_only_if_it_is_run() {
-        let tasks = [GuestTask::Suites(vec!["verifier", "groups:a", "groups:b"]), GuestTask::Command];
-        assert_eq!(binaries(&tasks), Some(["groups", "verifier"].into()));
-        assert_eq!(binaries(&[GuestTask::Soak(5)]), Some([].into()));
-        assert_eq!(binaries(&[GuestTask::Command, GuestTask::AllSuites]), None);
     }
 
     #[test]

@@ -29,27 +29,26 @@ enum Part {
     Triggers,
     /// The tracers on two CPUs.
     Tracers,
-    /// All suites of the deterministic mode.
-    Deterministic,
-    /// Some suites of the deterministic mode.
-    SomeDeterministic,
+    /// What the oldest kernel runs in the deterministic mode.
+    OldestDeterministic,
+    /// What the newest kernel with tracers runs in the deterministic mode.
+    NewestDeterministic,
     /// Planted causes between two CPUs.
     Counted,
-    /// Whole reports, twice.
-    Repeated,
 }
 
-/// What neighbours say alike, one of them says: the verifier is that of a series, filters and groups depend on what a
-/// kernel offers, causes on its scheduler. With `--full`, every kernel runs all suites.
+/// What neighbours say alike, one of them says: the verifier is that of a series; filters, groups and the sandbox depend on
+/// what a kernel offers, and the oldest one offers least; causes depend on its scheduler. With `--full`, every kernel runs
+/// all suites.
 const EVERYDAY: &[(&str, &[Part])] = &[
-    ("5.10-cloud", &[Part::Verifier, Part::Selected, Part::SomeDeterministic, Part::Counted]),
+    ("5.10-cloud", &[Part::Verifier, Part::Selected, Part::OldestDeterministic]),
     ("6.1-cloud", &[Part::Verifier, Part::Triggers]),
     ("6.1-rt", &[Part::Tracers]),
     ("6.12-rt", &[Part::Verifier]),
     // The oldest kernel with the tracepoints of both tracers.
     ("6.19-rt", &[Part::Verifier]),
-    ("7.2-cloud", &[Part::Verifier, Part::Selected, Part::Counted]),
-    ("7.2-rt", &[Part::Deterministic, Part::Repeated]),
+    ("7.2-cloud", &[Part::Verifier, Part::Counted]),
+    ("7.2-rt", &[Part::NewestDeterministic]),
 ];
 
 /// Kernels that run only with `--full`: `6.12-rt` runs everything that shows on `6.12-cloud`, and building for another
@@ -74,10 +73,9 @@ pub fn everyday(spec: &KernelSpec) -> Vec<Job> {
             Part::Selected => smp.extend(suites::SELECTED_KERNELS),
             Part::Triggers => smp.extend(suites::SOME_TRIGGERS),
             Part::Tracers => smp.extend(suites::TRACERS),
-            Part::Deterministic => jobs.push(deterministic(suites::DETERMINISTIC)),
-            Part::SomeDeterministic => jobs.push(deterministic(suites::NEIGHBOUR_DETERMINISTIC)),
+            Part::OldestDeterministic => jobs.push(deterministic(suites::OLDEST_DETERMINISTIC)),
+            Part::NewestDeterministic => jobs.push(deterministic(suites::NEWEST_DETERMINISTIC)),
             Part::Counted => jobs.push(whole(BootPlan::Once(TimeMode::Counted))),
-            Part::Repeated => jobs.push(whole(BootPlan::Twice)),
         }
     }
     jobs.insert(0, Job { plan: BootPlan::Once(TimeMode::Smp), suites: smp });

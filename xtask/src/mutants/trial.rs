@@ -27,13 +27,13 @@ pub fn run(tree: &Tree, mutant: &str, suite: &MutantSuite) -> anyhow::Result<Tri
     match &suite.location {
         SuiteLocation::Package(package) => build.args(["--package", package, unit_tests(tree, package)]),
         SuiteLocation::Command(file) => build.args(["--package=wakelat", "--test", file]),
-        SuiteLocation::Kernel(file) => {
+        SuiteLocation::Kernel(_) => {
             // The binary that the tests run. It needs a build of its own, because tests of another package
             // do not depend on it.
             if !logged(cargo(tree, "build").args(["--package=wakelat"]), &log)?.0 {
                 return Ok(TrialOutcome::NotBuilt);
             }
-            build.args(["--package=wakelat-tests", "--test", file]).env("WAKELAT", binary())
+            build.args(["--package=wakelat-tests", "--test=kernel"])
         }
     };
     if !logged(build.arg("--no-run"), &log)?.0 {
@@ -44,7 +44,7 @@ pub fn run(tree: &Tree, mutant: &str, suite: &MutantSuite) -> anyhow::Result<Tri
         SuiteLocation::Package(package) => tests.args(["--package", package, unit_tests(tree, package), "--"]),
         SuiteLocation::Command(file) => tests.args(["--package=wakelat", "--test", file, "--"]),
         SuiteLocation::Kernel(file) => {
-            tests.args(["--package=wakelat-tests", "--test", file, "--", "--test-threads=1"]).env("WAKELAT", binary())
+            tests.args(["--package=wakelat-tests", "--test=kernel", "--", "--suite", file]).env("WAKELAT", binary())
         }
     };
     let (succeeded, text) = logged(tests.arg(&suite.filter), &log)?;
@@ -52,7 +52,7 @@ pub fn run(tree: &Tree, mutant: &str, suite: &MutantSuite) -> anyhow::Result<Tri
     harness.read(&text);
     let mut counts = harness.finish();
     if !succeeded && counts.failed.is_empty() {
-        counts.failed.push("the test binary died".to_owned());
+        counts.failed.push("the test program died".to_owned());
     }
     Ok(TrialOutcome::Ran(counts))
 }

@@ -117,9 +117,13 @@ impl Harness {
     }
 }
 
-/// The suite that a line of cargo announces: `Running tests/counts.rs (target/…)`,
-/// `Running unittests src/lib.rs (target/debug/deps/wakelat-1a)` or `Doc-tests wakelat`.
+/// The suite that a line of cargo announces: `Running tests/compare.rs (target/…)`,
+/// `Running unittests src/lib.rs (target/debug/deps/wakelat-1a)` or `Doc-tests wakelat`; or, of the kernel tests, a line of
+/// their program: `suite counts`.
 fn suite(line: &str) -> Option<String> {
+    if let Some(suite) = line.strip_prefix("suite ") {
+        return Some(suite.to_owned());
+    }
     let line = line.trim_start();
     if let Some(package) = line.strip_prefix("Doc-tests ") {
         return Some(format!("{package} (documentation)"));
@@ -245,13 +249,16 @@ test result: FAILED. 0 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; 
     fn each_suite_has_its_time_under_the_name_of_its_binary() {
         let mut harness = Harness::default();
         let result = |seconds| format!("test result: ok. 1 passed; 0 failed; 0 ignored; finished in {seconds}s\n");
-        harness.read(b"     Running tests/counts.rs (target/release/deps/counts-1a2b)\n");
+        harness.read(b"     Running tests/compare.rs (target/debug/deps/compare-1a2b)\n");
         harness.read(result("14.25").as_bytes());
+        harness.read(b"     Running tests/main.rs (target/debug/deps/kernel-1a2b)\n\nsuite counts\n");
+        harness.read(result("3.5").as_bytes());
         harness.read(b"     Running unittests src/bin/a.rs (target/debug/deps/bpf_toolchain-3c)\n");
         harness.read(result("0.01").as_bytes());
         harness.read(b"   Doc-tests wakelat\n");
         harness.read(result("2").as_bytes());
-        let expected = [("counts", 14_250), ("bpf_toolchain", 10), ("wakelat (documentation)", 2000)];
+        let expected =
+            [("compare", 14_250), ("counts", 3500), ("bpf_toolchain", 10), ("wakelat (documentation)", 2000)];
         let expected = expected.map(|(name, ms)| (name.to_owned(), Duration::from_millis(ms)));
         assert_eq!(harness.take_suites(), expected);
     }

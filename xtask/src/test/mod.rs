@@ -89,7 +89,7 @@ fn kernel_tests(args: &TestArgs) -> anyhow::Result<StepOutcome> {
         Ok(built) => built,
         Err(error) => return Ok(StepOutcome::failure(NAME, format!("{error:#}"))),
     };
-    // The guests run the same test binaries, so that they are built only once.
+    // The guests run the same test program, so that it is built only once.
     let mut tests = static_build::kernel_tests()?;
     tests.arg("--no-fail-fast").env("WAKELAT", built.binary);
     if args.full {

@@ -36,7 +36,7 @@ pub fn release_for(target: &str) -> anyhow::Result<BuildOutput> {
     cargo_build::build(["--release", "--target", target], |cargo| make_static(cargo, target))
 }
 
-/// Returns a command that builds the kernel tests as [`released`] builds wakelat, and runs them on this machine.
+/// Returns a command that builds the kernel tests and runs them on this machine.
 ///
 /// # Errors
 /// Fails on a machine of an architecture that there are no releases for.
@@ -45,32 +45,22 @@ pub fn kernel_tests() -> anyhow::Result<Command> {
     Ok(cargo_for(own, &["test"]))
 }
 
-/// Returns a command that builds the programs of the kernel tests as [`for_guests`] builds wakelat: the suites that
-/// `suites` names, or all of them, and the programs that run them in a guest.
-pub fn guest_programs(architecture: Architecture, suites: Option<&[&str]>) -> Command {
-    match suites {
-        None => cargo_for(architecture, &["test", "--no-run"]),
-        // With a suite, cargo also builds the programs that are not tests, because a suite may run them.
-        Some([]) => cargo_for(architecture, &["build", "--bins"]),
-        Some(suites) => {
-            let mut cargo = cargo_for(architecture, &["test", "--no-run"]);
-            cargo.args(suites.iter().flat_map(|suite| ["--test", suite]));
-            cargo
-        }
-    }
+/// Returns a command that builds the programs of the kernel tests for guests: those that a guest starts with, and the
+/// tests if it runs `tests`. Those for this machine's architecture are the ones of [`kernel_tests`].
+pub fn guest_programs(architecture: Architecture, tests: bool) -> Command {
+    // With a test, cargo also builds the programs that are not tests, because a test may run them.
+    cargo_for(architecture, if tests { &["test", "--no-run", "--test=kernel"] } else { &["build", "--bins"] })
 }
 
 fn cargo_for(architecture: Architecture, arguments: &[&str]) -> Command {
     let mut cargo = workspace::cargo();
-    cargo.args(arguments).args(["--package=wakelat-tests", "--release", "--target", &architecture.target()]);
-    cargo.args(guest_profile(architecture));
+    cargo.args(arguments).args(["--package=wakelat-tests", "--target", &architecture.target()]);
     link_for(&mut cargo, architecture);
     cargo
 }
 
-/// Cargo's arguments for programs that only guests run. Building for another architecture takes longer than its guests
-/// run, so it is done with little optimization; programs for this machine's architecture are those that the tests on the
-/// machine itself run.
+/// Cargo's arguments for the wakelat of guests. Building for another architecture takes longer than its guests run, so it is
+/// done with little optimization; on this machine's architecture, they run the wakelat that the machine itself runs.
 fn guest_profile(architecture: Architecture) -> &'static [&'static str] {
     // Not a variable, which the build of the BPF programs would inherit.
     if architecture.is_own() { &[] } else { &["--config", "profile.release.opt-level=1"] }

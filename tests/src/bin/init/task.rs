@@ -3,7 +3,7 @@
 use std::{
     fs, io,
     os::unix::process::CommandExt,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
     thread,
 };
@@ -19,7 +19,7 @@ use nix::{
 
 use crate::qemu_devices;
 
-const TESTS: &str = "/tests";
+const TESTS: &str = "/tests/kernel";
 const SOAK: &str = "/bin/soak";
 const BUSYBOX: &str = "/bin/busybox";
 
@@ -73,53 +73,39 @@ pub fn reported(task: &str, problems: &[String]) -> bool {
     }
 }
 
-/// Runs the programs in [`TESTS`] with the words of the job: all of them, or the `chosen` ones in this
-/// order, if they exist. Words after a colon choose among their tests: `kernel,counts:cpus`.
+/// Runs suites of [`TESTS`] with the words of the job: all of them, or the `chosen` ones in this order. Words after a
+/// colon choose among their tests: `why,counts:cpus`.
 fn tests(chosen: Option<&str>) -> i32 {
-    let mut there: Vec<PathBuf> = match fs::read_dir(TESTS) {
-        Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
-        Err(error) => {
-            println!("##vm problem cannot list `{TESTS}`: {error}");
-            return 1;
-        }
-    };
-    there.sort();
-    let mut suites: Vec<(&Path, Option<&str>)> = Vec::new();
-    match chosen {
-        None => suites.extend(there.iter().map(|suite| (suite.as_path(), None))),
-        Some(chosen) => {
-            for word in chosen.split(',') {
-                let (name, text) = word.split_once(':').map_or((word, None), |(name, text)| (name, Some(text)));
-                let suite = there.iter().find(|suite| suite.file_name().is_some_and(|file| file == name));
-                suites.extend(suite.map(|suite| (suite.as_path(), text)));
+    let all = match chosen {
+        Some(chosen) => chosen.replace(',', "\n"),
+        None => match program(Path::new(TESTS)).arg("--suites").output() {
+            Ok(listed) => String::from_utf8_lossy(&listed.stdout).into_owned(),
+            Err(error) => {
+                println!("##vm problem cannot run `{TESTS}`: {error}");
+                return 1;
             }
-        }
-    }
-    if suites.is_empty() {
-        println!("##vm problem no test binary to run");
-        return 1;
-    }
+        },
+    };
     let mut failed = 0;
-    for (suite, text) in suites {
-        let mut command = program(suite);
-        command.args(text);
-        failed = failed.max((tested(suite, &mut command) != 0).into());
+    for word in all.lines() {
+        let (name, text) = word.split_once(':').map_or((word, None), |(name, text)| (name, Some(text)));
+        let mut command = program(Path::new(TESTS));
+        command.args(["--suite", name]).args(text);
+        failed = failed.max((tested(name, &mut command) != 0).into());
     }
     failed
 }
 
 /// Runs each command that measures for `seconds`, or those that the words of the job choose.
 fn soak(seconds: Option<&str>) -> i32 {
-    let suite = Path::new(SOAK);
-    let mut command = program(suite);
+    let mut command = program(Path::new(SOAK));
     command.envs(seconds.map(|seconds| ("WAKELAT_SOAK", seconds)));
-    (tested(suite, &mut command) != 0).into()
+    (tested("soak", &mut command) != 0).into()
 }
 
 /// Runs a suite with the words of the job.
-fn tested(suite: &Path, command: &mut Command) -> i32 {
-    let name = suite.file_name().unwrap_or_default().display();
-    println!("##vm suite {name}\nsuite {name}");
+fn tested(suite: &str, command: &mut Command) -> i32 {
+    println!("##vm suite {suite}\nsuite {suite}");
     // One test at a time, so that the last line names the test that hangs.
     command.args(["--test-threads=1", "--nocapture"]).args(job()).stdin(Stdio::null());
     let code = run(command);

@@ -4,7 +4,7 @@
 //! `$WAKELAT_SOAK` is the number of seconds for each. The init of a test machine sets it:
 //! `cargo xtask vm --soak`.
 
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use wakelat_tests::{
     machine, once,
@@ -17,8 +17,8 @@ mod run;
 
 use run::{Run, seconds};
 
-fn main() {
-    suite::main(once![
+fn main() -> ExitCode {
+    suite::main_of(once![
         hist,
         hist_with_samples,
         hist_from_queued,
@@ -33,7 +33,7 @@ fn main() {
         timerlat,
         osnoise,
         hist_trigger,
-    ]);
+    ])
 }
 
 /// `wakelat` with these arguments, measuring for the requested time.
