@@ -50,6 +50,7 @@ fn accounted(document: &Value) -> Account {
     Account {
         waits: terms.measured + terms.unknown_start + terms.after_unseen + terms.unseen,
         waited_ns: measured_ns + terms.unknown_ns + terms.unseen_ns,
+        ..Account::default()
     }
 }
 

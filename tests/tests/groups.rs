@@ -88,16 +88,18 @@ fn each_thread_has_the_waits_that_the_kernel_counts_for_it(attach: AttachCase) -
     let mut missing = Account::default();
     for (tid, kernel) in kernel {
         let group = report.with("tid", tid).next().unwrap_or_else(|| panic!("thread {tid} has no group: {report:#?}"));
-        let shown = Account { waits: group.count, waited_ns: group.sum_ns };
+        let shown = Account { waits: group.count, waited_ns: group.sum_ns, ..Account::default() };
         let timed = kernel.waits <= shown.waits + terms.not_timed || kernel.waits >= shown.waits;
         assert!(timed && shown.waited_ns <= kernel.waited_ns, "thread {tid}: {shown:?} of {kernel:?}: {terms:?}");
         missing.waits += kernel.waits.saturating_sub(shown.waits);
         missing.waited_ns += kernel.waited_ns - shown.waited_ns;
+        missing.untraced += kernel.untraced;
     }
     // All that the groups lack is accounted for; nothing, if every switch was seen.
     let not_in_a_group = Account {
         waits: terms.unknown_start + terms.after_unseen + terms.unseen,
         waited_ns: terms.unknown_ns + terms.unseen_ns,
+        ..Account::default()
     };
     missing.assert_is(not_in_a_group, &terms);
     Ok(())
@@ -140,6 +142,7 @@ fn waits_without_room_for_their_group_are_other(attach: AttachCase) -> TestOutco
     let accounted = Account {
         waits: count(&report) + terms.unknown_start + terms.after_unseen + terms.unseen,
         waited_ns: measured_ns + terms.unknown_ns + terms.unseen_ns,
+        ..Account::default()
     };
     (Account::of(tid) - before).assert_is(accounted, &terms);
     let other: u64 = report.with("comm", "(other)").map(|group| group.count).sum();

@@ -14,7 +14,7 @@ use wakelat_tests::{
     task::{Policy, TaskPlacement},
     wakelat::{AttachCase, Wakelat, command},
     workload::{
-        BehindHog, CrossWake, ForkWorkload, MigrationWorkload, Performance, PingPong, SignalStorm, ThreadPair,
+        BehindHog, CrossWake, ForkWorkload, MigrationWorkload, Performance, PingPong, SignalStorm, Sleeper, ThreadPair,
         WakeRace, WokenTwice, Workload,
     },
 };
@@ -33,6 +33,7 @@ pub fn cases() -> Vec<Case> {
             t01_t02_t06_a_task_preempted_on_its_way_to_sleep_waits_from_then_on,
             t03_t05_a_signal_on_the_way_to_sleep_starts_no_wait,
             t05_an_unpaced_ping_pong_leaves_no_stale_wait,
+            t05_a_timer_that_expires_before_its_task_sleeps_starts_no_wait,
             t07_delivery_and_latency_are_separate,
             t10_a_reused_pid_is_another_task,
             t11_the_idle_task_never_waits,
@@ -134,6 +135,20 @@ fn t05_an_unpaced_ping_pong_leaves_no_stale_wait(attach: AttachCase) -> TestOutc
     println!("\n  {:?}", report.coverage.wakeups);
     assert_one_wakeup_for_each_block(&report, &performance);
     assert_no_stale_wait(&report, &performance);
+    Ok(())
+}
+
+fn t05_a_timer_that_expires_before_its_task_sleeps_starts_no_wait(attach: AttachCase) -> TestOutcome {
+    // Each timer has expired when it is started: its interrupt finds the task on the CPU, in a sleeping state.
+    const ROUNDS: u64 = 10_000;
+    let place = TaskPlacement { cpu: Some(machine::one_cpu()), policy: Policy::Fifo(1) };
+    let (report, performance) = measure(attach, Workload::Sleeper(Sleeper { rounds: ROUNDS, sleep_ns: 0, place }));
+    let terms = report.coverage.wakeups;
+    let slept = performance.reported.waits_ns.len() as u64;
+    println!("\n  slept {slept} times, {terms:?}");
+    assert_eq!(terms.already_running, ROUNDS - slept);
+    assert_one_wakeup_for_each_block(&report, &performance);
+    assert_kernels_own_account(&report, &performance);
     Ok(())
 }
 

@@ -39,11 +39,15 @@ fn switch_ins(report: &JsonReport) -> JsonSwitchIns {
 /// All waits that a report of some tasks accounts for.
 fn accounted(report: &JsonReport) -> Account {
     let terms = switch_ins(report);
-    let measured: Account =
-        report.groups.iter().map(|group| Account { waits: group.count, waited_ns: group.sum_ns }).sum();
+    let measured: Account = report
+        .groups
+        .iter()
+        .map(|group| Account { waits: group.count, waited_ns: group.sum_ns, ..Account::default() })
+        .sum();
     Account {
         waits: measured.waits + terms.unknown_start + terms.after_unseen + terms.unseen,
         waited_ns: measured.waited_ns + terms.unknown_ns + terms.unseen_ns,
+        ..Account::default()
     }
 }
 
