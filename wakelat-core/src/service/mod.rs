@@ -18,6 +18,7 @@ mod metrics_text;
 pub mod neighbours;
 pub mod node_pods;
 pub mod otlp;
+pub mod pending_causes;
 pub mod pod_labels;
 pub mod recent;
 pub mod request;

@@ -34,8 +34,8 @@ pub(super) fn can_have_series(name: &str) -> bool {
     !name.starts_with('(') && name.len() <= MAX_NAME
 }
 
-/// Length of a slot of [`SlidingMaximum`]: seconds.
-const SLOT_S: u64 = 10;
+/// Length of a slot of the sliding maxima: seconds. Waits that end in two slots have to be added apart.
+pub const MAXIMUM_SLOT_S: u64 = 10;
 
 /// The longest wait of the last 60 to 70 seconds. It does not depend on who reads it, and how often.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,7 +47,7 @@ struct SlidingMaximum {
 
 impl SlidingMaximum {
     fn advance(&mut self, now_s: u64) {
-        let newest = self.newest.max(now_s / SLOT_S);
+        let newest = self.newest.max(now_s / MAXIMUM_SLOT_S);
         let slots = self.slots.len() as u64;
         for slot in (self.newest + 1..=newest).rev().take(self.slots.len()) {
             self.slots[(slot % slots) as usize] = None;

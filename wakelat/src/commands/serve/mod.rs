@@ -44,10 +44,7 @@ use crate::{
 use wakelat_core::{
     aggregate::key::Names,
     report::Report,
-    why::counted::{
-        CauseGroups, CauseTotals,
-        summary::{CountedSummary, GroupNames},
-    },
+    why::counted::{CauseGroups, CauseTotals},
 };
 
 /// How often free memory is returned to the kernel.
@@ -112,7 +109,7 @@ fn directory_of(file: &Path) -> Option<PathBuf> {
     Some(if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory.to_owned() })
 }
 
-/// Adds each second's waits to the totals.
+/// Adds the waits of each second to the totals.
 struct ServiceView {
     /// Until the programs measure.
     listener: Option<ServiceSocket>,
@@ -130,7 +127,7 @@ struct ServiceView {
     trimmed_at: Instant,
     /// Waits that the next report covers. They become part of the totals together with it: an answer in between would
     /// have waits that are not in its coverage.
-    unreported: Vec<CountedSummary>,
+    unreported: Vec<CauseTotals>,
 }
 
 impl View for ServiceView {
@@ -211,8 +208,8 @@ impl View for ServiceView {
     }
 
     fn causes(&mut self, causes: CauseTotals, names: &dyn Names) {
-        let groups = GroupNames { by: CauseGroups::Cgroups, names };
-        self.unreported.push(causes.into_summary(&groups, usize::MAX, &[]));
+        self.totals.lock().note_paths(&causes, names);
+        self.unreported.push(causes);
     }
 
     fn report(&mut self, report: &Report, _: &mut dyn Write) -> io::Result<()> {
@@ -221,13 +218,12 @@ impl View for ServiceView {
             self.cgroup_mount.as_ref().is_some_and(|mount| mount.join(relative).is_dir())
         };
         let mut totals = self.totals.lock();
-        for summary in self.unreported.drain(..) {
-            let summary = totals.add(summary);
-            if let Some(captures) = &mut self.captures {
+        self.unreported.drain(..).for_each(|reading| totals.add(reading));
+        if let Some(captures) = &mut self.captures {
+            // Conditions are judged with each reading.
+            if let Some(summary) = totals.sum_up() {
                 captures.reading(&summary, |cgroup| totals.has_series(cgroup));
             }
-        }
-        if let Some(captures) = &mut self.captures {
             captures.step();
             totals.set_captures(captures.counts());
         }
@@ -237,7 +233,9 @@ impl View for ServiceView {
         }
         if let Some(otlp) = &mut self.otlp {
             totals.set_exports(otlp.counts());
-            totals.snapshot().iter().for_each(|snapshot| otlp.reading(snapshot));
+            if otlp.is_due(report) {
+                totals.snapshot().iter().for_each(|snapshot| otlp.export(snapshot));
+            }
         }
         drop(totals);
         if self.trimmed_at.elapsed() >= TRIM_INTERVAL {

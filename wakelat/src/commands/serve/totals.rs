@@ -8,6 +8,7 @@ use std::{
 use crate::config::ServeSettings;
 use bytes::Bytes;
 use wakelat_core::{
+    aggregate::key::Names,
     render::Style,
     report::Report,
     service::{
@@ -17,12 +18,16 @@ use wakelat_core::{
         metrics_format::MetricsFormat,
         neighbours::NeighbourTable,
         node_pods::NodePods,
+        pending_causes::PendingCauses,
         pod_labels::{KubeletResult, PodLabelTable},
         recent::RecentTotals,
-        series::SeriesTable,
+        series::{MAXIMUM_SLOT_S, SeriesTable},
     },
     why::{
-        counted::summary::{CountedCause, CountedSummary},
+        counted::{
+            CauseTotals,
+            summary::{CountedCause, CountedSummary},
+        },
         render,
     },
 };
@@ -50,6 +55,10 @@ impl SharedTotals {
 pub struct Totals {
     began: Instant,
     settings: ServeSettings,
+    /// The waits that are not yet in the tables below.
+    pending: PendingCauses,
+    /// When the last of them were added: seconds since `began`.
+    added_at_s: u64,
     series: SeriesTable,
     neighbours: NeighbourTable,
     recent: RecentTotals,
@@ -74,6 +83,8 @@ impl Totals {
     fn new(settings: ServeSettings) -> Self {
         Self {
             began: Instant::now(),
+            pending: PendingCauses::default(),
+            added_at_s: 0,
             series: SeriesTable::new(settings.max_series),
             neighbours: NeighbourTable::default(),
             recent: RecentTotals::new(settings.max_series),
@@ -102,26 +113,42 @@ impl Totals {
 
     /// Applies other settings. The series of cgroups that are not selected any more end; no counter goes back.
     pub fn apply(&mut self, settings: ServeSettings) {
+        self.sum_up();
         self.series.select(settings.max_series, |cgroup| settings.cgroups.selects(cgroup));
         self.forget_ended();
         self.settings = settings;
         (self.metrics, self.document) = Default::default();
     }
 
-    /// Adds waits; [`Self::covered`] follows before the totals are unlocked. Cgroups that may not have series of their own are named in `recent` only:
-    /// returns the waits without those names.
-    pub fn add(&mut self, mut summary: CountedSummary) -> CountedSummary {
+    /// Notes the paths of the cgroups in a reading.
+    pub fn note_paths(&mut self, reading: &CauseTotals, names: &dyn Names) {
+        self.pending.note_paths(reading, names);
+    }
+
+    /// Adds a reading; [`Self::covered`] follows before the totals are unlocked.
+    pub fn add(&mut self, reading: CauseTotals) {
         let now_s = self.now_s();
-        self.recent.add(&summary, now_s);
+        if now_s / MAXIMUM_SLOT_S != self.added_at_s / MAXIMUM_SLOT_S {
+            self.sum_up();
+        }
+        self.added_at_s = now_s;
+        self.pending.add(reading);
+    }
+
+    /// Sums up the readings since the last call by the paths of cgroups: before each answer, and every five seconds. Cgroups
+    /// that may not have series of their own are named in `recent` only: returns the waits without those names.
+    pub fn sum_up(&mut self) -> Option<CountedSummary> {
+        let mut summary = self.pending.take_summary()?;
+        self.recent.add(&summary, self.added_at_s);
         for group in &mut summary.groups {
             group.name.take_if(|name| !self.settings.cgroups.selects(name));
         }
-        self.series.add(&summary, now_s);
+        self.series.add(&summary, self.added_at_s);
         self.neighbours.add(&summary.pairs, |cgroup| self.series.has(cgroup));
         if let Some(pods) = &mut self.pods {
             pods.add(self.series.series().map(|(cgroup, _)| cgroup));
         }
-        summary
+        Some(summary)
     }
 
     /// Whether the cgroup has series of its own.
@@ -154,8 +181,13 @@ impl Totals {
         let now_s = self.now_s();
         if now_s - self.looked_for_vanished_at_s >= VANISHED_EVERY_S {
             self.looked_for_vanished_at_s = now_s;
+            self.sum_up();
+            self.pending.forget_paths();
             self.series.end_vanished(now_s, exists);
             self.forget_ended();
+        }
+        if self.recent.completes_slot(report) {
+            self.sum_up();
         }
         self.recent.covered(report);
         self.report = Some(report.clone());
@@ -182,7 +214,8 @@ impl Totals {
     }
 
     /// All totals; `None` before the first second has passed.
-    pub fn snapshot(&self) -> Option<MetricsSnapshot<'_>> {
+    pub fn snapshot(&mut self) -> Option<MetricsSnapshot<'_>> {
+        self.sum_up();
         Some(MetricsSnapshot {
             series: &self.series,
             neighbours: &self.neighbours,
@@ -207,13 +240,15 @@ impl Totals {
 
     /// The causes since the start as JSON (`wakelat.why-causes/1`); `None` before the first second has passed.
     pub fn document(&mut self) -> Option<Bytes> {
+        self.sum_up();
         let report = self.report.as_ref()?;
         let render = || json(&self.series.summary(&self.not_separated), report);
         Some(self.document.get_or_insert_with(render).clone())
     }
 
     /// The causes of the last `last_ns` as text or JSON; `None` before the first second has passed.
-    pub fn recent(&self, last_ns: u64, as_json: bool) -> Option<Bytes> {
+    pub fn recent(&mut self, last_ns: u64, as_json: bool) -> Option<Bytes> {
+        self.sum_up();
         let (summary, report) = self.recent.last(last_ns, self.report.as_ref()?, &self.not_separated);
         let text = || render::counted_text(&summary, &report, &Style::default()).into();
         Some(if as_json { json(&summary, &report) } else { text() })

@@ -13,10 +13,13 @@ use std::{fs, rc::Rc, time::Duration};
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use tokio::{task::spawn_local, time::timeout};
-use wakelat_core::service::{
-    export_counts::ExportCounts,
-    metric_families::MetricsSnapshot,
-    otlp::{OtlpExporter, Temporality},
+use wakelat_core::{
+    report::Report,
+    service::{
+        export_counts::ExportCounts,
+        metric_families::MetricsSnapshot,
+        otlp::{OtlpExporter, Temporality},
+    },
 };
 
 use self::{
@@ -66,14 +69,13 @@ impl OtlpExports {
         spawn_local(async move { delivery.run(async |export| receiver.send(export).await).await });
     }
 
-    /// Exports the totals of a reading if the interval has passed.
-    pub fn reading(&mut self, snapshot: &MetricsSnapshot) {
-        if is_due(snapshot.report.duration_ns, self.exported_ns, self.interval_ns) {
-            self.export(snapshot);
-        }
+    /// Whether the interval has passed since the last export.
+    pub fn is_due(&self, report: &Report) -> bool {
+        is_due(report.duration_ns, self.exported_ns, self.interval_ns)
     }
 
-    fn export(&mut self, snapshot: &MetricsSnapshot) {
+    /// Queues an export of these totals.
+    pub fn export(&mut self, snapshot: &MetricsSnapshot) {
         self.exported_ns = snapshot.report.duration_ns;
         let export = Bytes::from(self.exporter.export(snapshot));
         let shared = &self.delivery.shared;
