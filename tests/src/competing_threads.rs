@@ -28,8 +28,10 @@ pub struct Account {
     pub waits: u64,
     /// Their sum: ns.
     pub waited_ns: u64,
-    /// Upper bound of the waits that no instrument can see: see [`crate::supervisor`].
-    pub untraced: u64,
+    /// How many threads these are.
+    pub threads: u64,
+    /// How often, added up over these threads, a task ran that no instrument sees ([`crate::supervisor`]).
+    pub hidden_slices: u64,
 }
 
 impl Account {
@@ -38,14 +40,15 @@ impl Account {
         let path = format!("/proc/{tid}/schedstat");
         let line = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let fields: Vec<u64> = line.split_whitespace().map(|field| field.parse().expect("a number")).collect();
-        Self { waits: fields[2], waited_ns: fields[1], untraced: Supervisor::now().untraced(1) }
+        Self { waits: fields[2], waited_ns: fields[1], threads: 1, hidden_slices: Supervisor::now().switch_ins() }
     }
 
     /// Asserts that `accounted` has all waits that the kernel has counted, to the ns.
     ///
     /// A switch that the machine hides from its tracepoints is noticed when its thread is next switched out. So if the
-    /// machine hid the last time that a thread ran, its waits for that are missing. Each is between two switches that
-    /// were not seen; the kernel counts those for each CPU, as far as another switch of the CPU follows.
+    /// machine hid the last time that a thread ran, its wait for that is missing. It is between two switches that were not
+    /// seen; the kernel counts those for each CPU, but they show only between two switches of the CPU that were seen.
+    /// Without them, one wait of each thread may be missing, and only if something ran that no instrument sees.
     ///
     /// # Panics
     /// If it has more or fewer waits.
@@ -56,10 +59,10 @@ impl Account {
             return;
         }
         let missing = self.waits.saturating_sub(accounted.waits);
+        let hidden = self.hidden_slices.min(self.threads).max(terms.unseen_switches / 2);
+        println!("\n  {missing} waits are missing, and {hidden} may be hidden: {accounted:?}, by the kernel {self:?}");
         assert!(
-            missing > 0
-                && missing <= self.untraced.max(terms.unseen_switches / 2)
-                && accounted.waited_ns <= self.waited_ns,
+            missing > 0 && missing <= hidden && accounted.waited_ns <= self.waited_ns,
             "{accounted:?}, by the kernel {self:?}: {terms:?}"
         );
     }
@@ -72,7 +75,8 @@ impl Add for Account {
         Self {
             waits: self.waits + other.waits,
             waited_ns: self.waited_ns + other.waited_ns,
-            untraced: self.untraced + other.untraced,
+            threads: self.threads + other.threads,
+            hidden_slices: self.hidden_slices + other.hidden_slices,
         }
     }
 }
@@ -84,7 +88,8 @@ impl Sub for Account {
         Self {
             waits: self.waits - earlier.waits,
             waited_ns: self.waited_ns - earlier.waited_ns,
-            untraced: self.untraced.saturating_sub(earlier.untraced),
+            threads: self.threads,
+            hidden_slices: self.hidden_slices.saturating_sub(earlier.hidden_slices),
         }
     }
 }

@@ -157,7 +157,7 @@ fn a_recording_ends_with_the_service_and_is_whole() -> TestOutcome {
 fn a_recording_ends_when_there_is_no_more_room_for_it() -> TestOutcome {
     Hierarchy::find()?;
     let mut service = recording(&["--capture-size", "100K"]);
-    // Some MB in each second of the minute that is asked for. The load never ends by itself, so it is polite.
+    // Some MB in each second of the minute that is asked for. The load never ends by itself, so it runs at nice 19.
     task::set_nice(0, 19);
     let mut load = Workload::Messaging(Messaging { groups: 1, fan: 2, messages: usize::MAX / 1_000 }).stage();
     task::set_nice(0, 0);

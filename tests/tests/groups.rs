@@ -93,7 +93,8 @@ fn each_thread_has_the_waits_that_the_kernel_counts_for_it(attach: AttachCase) -
         assert!(timed && shown.waited_ns <= kernel.waited_ns, "thread {tid}: {shown:?} of {kernel:?}: {terms:?}");
         missing.waits += kernel.waits.saturating_sub(shown.waits);
         missing.waited_ns += kernel.waited_ns - shown.waited_ns;
-        missing.untraced += kernel.untraced;
+        missing.threads += kernel.threads;
+        missing.hidden_slices += kernel.hidden_slices;
     }
     // All that the groups lack is accounted for; nothing, if every switch was seen.
     let not_in_a_group = Account {

@@ -1,4 +1,4 @@
-//! Causes by the IDs of cgroups, until somebody asks for them by name.
+//! Causes by the IDs of cgroups, until an answer needs them by path.
 //!
 //! A reading of a busy machine has thousands of pairs of cgroups, and most of them were in the reading before. To add up a
 //! few readings by ID and then look at the paths costs a fraction of summing up each of them by path.
@@ -38,7 +38,7 @@ impl Names for CgroupPaths {
 }
 
 impl PendingCauses {
-    /// Notes the paths of the cgroups in a reading: a cgroup may be removed before anybody asks for its name.
+    /// Notes the paths of the cgroups in a reading: a cgroup may be removed before an answer needs its path.
     pub fn note_paths(&mut self, causes: &CauseTotals, names: &dyn Names) {
         for [id, _] in causes.groups() {
             if let Entry::Vacant(place) = self.paths.0.entry(id) {
@@ -64,7 +64,7 @@ impl PendingCauses {
         Some(self.causes.take()?.into_summary(&groups, usize::MAX, &[]))
     }
 
-    /// Forgets the paths, most of which the next reading notes again: those of removed cgroups are not needed any more.
+    /// Forgets the paths, unless a reading still needs them. The next reading notes them again, except for removed cgroups.
     pub fn forget_paths(&mut self) {
         if self.causes.is_none() {
             mem::take(&mut self.paths);

@@ -268,11 +268,71 @@ fn json(summary: &CountedSummary, report: &Report) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{collections::BTreeMap, time::Duration};
+
+    use wakelat_common::cause_sums::GroupSums;
+    use wakelat_core::wait::Comm;
 
     use super::*;
 
     const A_MINUTE: Duration = Duration::from_secs(60);
+
+    /// One wait of `ns`, of a cgroup.
+    fn reading(ns: u64) -> CauseTotals {
+        let (mut sums, mut totals) = (GroupSums::EMPTY, CauseTotals::default());
+        sums.begin_wait(ns);
+        sums.longest.at_ns = 1;
+        totals.add_group([7, 0], &sums);
+        totals
+    }
+
+    fn read(totals: &mut Totals, ns: u64, measured: Duration) {
+        let reading = reading(ns);
+        totals.note_paths(&reading, &BTreeMap::<u32, Comm>::new());
+        totals.add(reading);
+        let duration_ns = measured.as_nanos() as u64;
+        totals.covered(&Report { duration_ns, ..Report::default() }, |_| true);
+    }
+
+    #[test]
+    fn each_answer_has_every_reading() {
+        let answers: [fn(&mut Totals); 4] = [
+            |totals| assert!(totals.snapshot().is_some()),
+            |totals| assert!(totals.document().is_some()),
+            |totals| assert!(totals.recent(1, true).is_some()),
+            |totals| assert!(totals.metrics(MetricsFormat::ALL[0]).is_some()),
+        ];
+        for answer in answers {
+            let mut totals = Totals::new(ServeSettings::default());
+            (1..=3).for_each(|second| read(&mut totals, 10, Duration::from_secs(second)));
+            assert_eq!(totals.series.all().total().waits, 0, "summed up before anything needed it");
+            answer(&mut totals);
+            assert_eq!(totals.series.all().total().waits, 3);
+        }
+    }
+
+    #[test]
+    fn a_slot_of_the_last_minute_has_all_its_readings() {
+        let mut totals = Totals::new(ServeSettings::default());
+        (1..=10).for_each(|second| read(&mut totals, 10, Duration::from_secs(second)));
+        let ten = Report { duration_ns: 10_000_000_000, ..Report::default() };
+        let waits = |totals: &Totals, last_s: u64| totals.recent.last(last_s * 1_000_000_000, &ten, &[]).0.all.waits;
+        assert_eq!([waits(&totals, 5), waits(&totals, 10)], [5, 10]);
+    }
+
+    #[test]
+    fn a_maximum_ends_as_if_each_reading_were_summed_up_at_once() {
+        let mut totals = Totals::new(ServeSettings::default());
+        let at = |totals: &mut Totals, second: u64, ns| {
+            totals.began = Instant::now() - Duration::from_secs(second);
+            read(totals, ns, Duration::from_secs(second.min(1)));
+        };
+        at(&mut totals, 9, 500);
+        at(&mut totals, 12, 20);
+        totals.sum_up();
+        let longest = |second| totals.series.all().recent_longest(second).map(|wait| wait.latency_ns);
+        assert_eq!([longest(69), longest(70), longest(79), longest(80)], [Some(500), Some(20), Some(20), None]);
+    }
 
     #[test]
     fn the_time_that_the_programs_took_to_load_is_no_part_of_the_age_of_a_reading() {
