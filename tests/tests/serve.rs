@@ -4,7 +4,7 @@
 use std::{
     io::Write as _,
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use nix::sys::signal::Signal;
@@ -27,6 +27,7 @@ pub fn cases() -> Vec<Case> {
         a_cgroup_has_the_waits_that_the_kernel_has_counted_for_its_tasks,
         every_figure_is_the_same_in_both_formats_and_in_json,
         counters_never_decrease_whoever_scrapes,
+        an_answer_has_totals_of_the_last_second,
         cgroups_beyond_the_limit_are_one_series,
         a_neighbour_has_the_time_that_others_waited_for_it,
         each_preemption_is_counted_by_who_preempted,
@@ -185,6 +186,25 @@ fn counters_never_decrease_whoever_scrapes(attach: AttachCase) -> TestOutcome {
         assert_eq!(all, now.value("wakelat_switch_ins_seen_total"), "the identity does not hold: {now:?}");
         assert!(all > before.sum("wakelat_switch_ins_total", ""), "nothing was measured: {now:?}");
         before = now;
+    }
+    service.end();
+    Ok(())
+}
+
+fn an_answer_has_totals_of_the_last_second(attach: AttachCase) -> TestOutcome {
+    /// Longer than totals may be old, and shorter than the time between two readings that nobody requests.
+    const BETWEEN_REQUESTS: Duration = Duration::from_millis(1_600);
+    Hierarchy::find()?;
+    let service = Service::start(attach, &[]);
+    for _ in 0..3 {
+        let previous = Instant::now();
+        until("it is time for the next request", || previous.elapsed() >= BETWEEN_REQUESTS);
+        let (asked, asked_at) = (Instant::now(), SystemTime::now());
+        let metrics = MetricSamples::scrape(&service.socket);
+        let read_at = UNIX_EPOCH + Duration::from_secs_f64(metrics.value("wakelat_last_read_time_seconds"));
+        let age = asked_at.duration_since(read_at).unwrap_or_default();
+        // An answer does not wait longer than a second for a reading, which takes as long on a machine that is too busy.
+        assert!(age <= Duration::from_millis(1_010) || asked.elapsed() >= Duration::from_secs(1), "{age:?}");
     }
     service.end();
     Ok(())

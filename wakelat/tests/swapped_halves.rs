@@ -9,7 +9,10 @@ use wakelat::{
     config::Attach,
 };
 use wakelat_common::{Class, Classes, filter::Filter};
-use wakelat_core::why::counted::{CauseGroups, summary::GroupNames};
+use wakelat_core::why::counted::{
+    CauseGroups,
+    summary::{GroupNames, SummaryLimits},
+};
 use wakelat_kernel::Roots;
 use wakelat_tests::{
     machine, once,
@@ -73,7 +76,7 @@ fn a_wait_is_in_the_same_half_of_the_histograms_and_of_the_causes() -> TestOutco
         taken.with_context(|| format!("swap {swap}")).expect("the tables can be read");
         let causes = collector.take_causes().expect("causes are counted");
         let names = GroupNames { by: CauseGroups::Names, names: &BTreeMap::new() };
-        assert_eq!(causes.into_summary(&names, 1, &[]).all.waits, of_classes, "swap {swap}");
+        assert_eq!(causes.into_summary(&names, SummaryLimits::groups(1), &[]).all.waits, of_classes, "swap {swap}");
         waits += of_classes;
     }
     println!("\n  {waits} waits in {SWAPS} halves");

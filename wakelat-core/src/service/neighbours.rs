@@ -2,7 +2,7 @@
 
 use std::{collections::hash_map::Entry, sync::Arc};
 
-use super::series::can_have_series;
+use super::{largest::keep_largest, series::can_have_series};
 use crate::{
     hash::HashMap,
     why::counted::summary::{CountedCause, PairCauses},
@@ -14,7 +14,7 @@ const LEAST_NS: u128 = 100_000_000;
 /// Maximum number of pairs with series.
 const MAX_SERIES: usize = 500;
 
-/// Maximum number of pairs whose time is known.
+/// Maximum number of pairs whose time is known: those with series, and of the others the ones with the most time.
 const MAX_PAIRS: usize = 4_096;
 
 /// How long tasks of one cgroup waited while tasks of another one ran.
@@ -56,10 +56,9 @@ impl NeighbourTable {
                 continue;
             }
             // Most pairs are known already, and all of these have named cgroups.
-            let (key, is_full) = ((Arc::clone(waiting), Arc::clone(running)), self.pairs.len() >= MAX_PAIRS);
-            let pair = match self.pairs.entry(key) {
+            let pair = match self.pairs.entry((Arc::clone(waiting), Arc::clone(running))) {
                 Entry::Occupied(pair) => pair.into_mut(),
-                Entry::Vacant(_) if is_full || !named(waiting) || !can_have_series(running) => continue,
+                Entry::Vacant(_) if !named(waiting) || !can_have_series(running) => continue,
                 Entry::Vacant(place) => place.insert(PairTime::default()),
             };
             pair.ns += time.ns;
@@ -70,6 +69,8 @@ impl NeighbourTable {
                 pair.number = self.last_number;
             }
         }
+        let size = |pair: &PairTime| if pair.number > 0 { u128::MAX } else { pair.ns };
+        keep_largest(&mut self.pairs, MAX_PAIRS, size, |_| ());
     }
 
     /// Ends the series of cgroups that are not `named` any more.
@@ -118,13 +119,28 @@ mod tests {
     }
 
     #[test]
+    fn a_neighbour_has_a_series_however_many_pairs_there_were_before() {
+        let mut table = NeighbourTable::default();
+        for reading in 0..8 {
+            let brief = (0..MAX_PAIRS).map(|n| pair("/a", &format!("/{reading}-{n}"), 1_000)).collect::<Vec<_>>();
+            table.add(&brief, |_| true);
+        }
+        for _ in 0..4 {
+            table.add(&[pair("/a", "/hog", 30 * MS)], |_| true);
+            table.add(&[pair("/a", "/brief", 1_000)], |_| true);
+        }
+        assert_eq!(shown(&table), [("/a".to_owned(), "/hog".to_owned(), 120 * MS)]);
+        assert!(table.pairs.len() <= MAX_PAIRS);
+    }
+
+    #[test]
     fn the_number_of_series_is_bounded_and_none_goes_back() {
         let mut table = NeighbourTable::default();
         let name = |n: usize| format!("/{n:04}");
         let pairs: Vec<_> = (1..2 * MAX_PAIRS).map(|n| pair("/0000", &name(n), 100 * MS)).collect();
         table.add(&pairs, |_| true);
         let before = shown(&table);
-        assert_eq!((before.len(), table.pairs.len()), (MAX_SERIES, MAX_PAIRS));
+        assert_eq!((before.len(), table.pairs.len()), (MAX_SERIES, MAX_PAIRS / 8 * 7));
         table.add(&pairs[..10], |_| true);
         let after = shown(&table);
         assert!(before.iter().zip(&after).all(|(before, after)| before.1 == after.1 && before.2 <= after.2));

@@ -49,14 +49,9 @@ impl RecentTotals {
         self.waits.add(summary, now_s);
     }
 
-    /// Whether `report` completes the current slot: [`Self::add`] has to get all waits before.
-    pub fn completes_slot(&self, report: &Report) -> bool {
-        report.duration_ns.saturating_sub(self.begin.duration_ns) >= SLOT_NS - EARLY_NS
-    }
-
     /// Everything since the start is in `report`: begins a new slot if the current one is complete.
     pub fn covered(&mut self, report: &Report) {
-        if self.completes_slot(report) {
+        if report.duration_ns.saturating_sub(self.begin.duration_ns) >= SLOT_NS - EARLY_NS {
             let begin = Report { groups: Vec::new(), ..report.clone() };
             let waits = std::mem::replace(&mut self.waits, SeriesTable::new(self.max_series)).summary(&[]);
             self.complete.push_back(RecentSlot { waits, begin: std::mem::replace(&mut self.begin, begin) });

@@ -34,6 +34,13 @@ pub enum ServiceRequest {
     StartPage,
 }
 
+impl ServiceRequest {
+    /// Whether the answer shows totals, which should be as new as the request.
+    pub const fn needs_new_totals(&self) -> bool {
+        matches!(self, Self::Metrics(_) | Self::Report | Self::Why { .. })
+    }
+}
+
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestError {

@@ -1,11 +1,12 @@
 //! The totals of a bounded number of groups.
 
 use std::{
-    collections::{BTreeMap, HashSet, hash_map::Entry},
+    collections::{BTreeMap, HashSet},
     hash::{BuildHasher as _, RandomState},
     sync::Arc,
 };
 
+use super::largest::keep_largest;
 use crate::{
     hash::HashMap,
     why::counted::{
@@ -20,7 +21,7 @@ const KEPT_AFTER_LAST_WAIT_S: u64 = 300;
 
 /// Pairs of groups whose time is kept: as many as a hash map with 4,096 places holds, because one more pair would double
 /// its memory. The totals of the last minute have 13 such maps.
-const MAX_PAIRS: usize = 4_096 / 8 * 7;
+pub const MAX_PAIRS: usize = 4_096 / 8 * 7;
 
 /// Maximum number of merged groups that are counted: the hash of each name is kept.
 const MAX_MERGED_NAMES: usize = 65_536;
@@ -34,8 +35,8 @@ pub(super) fn can_have_series(name: &str) -> bool {
     !name.starts_with('(') && name.len() <= MAX_NAME
 }
 
-/// Length of a slot of the sliding maxima: seconds. Waits that end in two slots have to be added apart.
-pub const MAXIMUM_SLOT_S: u64 = 10;
+/// Length of a slot of [`SlidingMaximum`]: seconds.
+const SLOT_S: u64 = 10;
 
 /// The longest wait of the last 60 to 70 seconds. It does not depend on who reads it, and how often.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,7 +48,7 @@ struct SlidingMaximum {
 
 impl SlidingMaximum {
     fn advance(&mut self, now_s: u64) {
-        let newest = self.newest.max(now_s / MAXIMUM_SLOT_S);
+        let newest = self.newest.max(now_s / SLOT_S);
         let slots = self.slots.len() as u64;
         for slot in (self.newest + 1..=newest).rev().take(self.slots.len()) {
             self.slots[(slot % slots) as usize] = None;
@@ -177,13 +178,10 @@ impl SeriesTable {
         }
         self.pairs_lost += summary.pairs_lost;
         for PairCauses { waiting, running, cause, time } in &summary.pairs {
-            let (key, is_full) = ((Arc::clone(waiting), Arc::clone(running), *cause), self.pairs.len() >= MAX_PAIRS);
-            match self.pairs.entry(key) {
-                Entry::Occupied(mut sum) => sum.get_mut().merge(time),
-                Entry::Vacant(_) if is_full => self.pairs_lost += time.waits,
-                Entry::Vacant(place) => _ = place.insert(*time),
-            }
+            self.pairs.entry((Arc::clone(waiting), Arc::clone(running), *cause)).or_default().merge(time);
         }
+        // A pair that begins to cost time has room however many have cost a little before.
+        keep_largest(&mut self.pairs, MAX_PAIRS, |time| time.ns, |time| self.pairs_lost += time.waits);
     }
 
     /// Ends the series of groups that have had no wait for five minutes, unless their cgroup `exists`: it may have waits

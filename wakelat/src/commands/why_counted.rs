@@ -21,7 +21,7 @@ use wakelat_core::{
     why::{
         counted::{
             CauseGroups, CauseTotals,
-            summary::{CountedCause, GroupNames},
+            summary::{CountedCause, GroupNames, SummaryLimits},
         },
         render,
     },
@@ -97,7 +97,7 @@ impl View for CountedView {
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let names = GroupNames { by: self.groups, names: &self.paths };
         let totals = std::mem::take(&mut self.totals);
-        let summary = totals.into_summary(&names, self.max_groups, &self.not_separated);
+        let summary = totals.into_summary(&names, SummaryLimits::groups(self.max_groups), &self.not_separated);
         let written = if self.json {
             render::counted_json(&summary, report, out)
         } else {

@@ -312,7 +312,8 @@ impl Config {
         Ok(groups)
     }
 
-    /// Measures all classes separately, and reads everything each second, without an end and without an output of its own.
+    /// Measures all classes separately, without an end and without an output of its own. The view decides each second whether
+    /// everything is read.
     ///
     /// # Errors
     /// Errors of [`Self::set_intervals`].

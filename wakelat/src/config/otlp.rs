@@ -13,7 +13,7 @@ use wakelat_core::service::otlp::Temporality;
 /// The path of a receiver of metrics, if the URL has none.
 const METRICS_PATH: &str = "/v1/metrics";
 
-/// The shortest interval: the kernel's tables are read each second.
+/// The shortest interval: the kernel's tables are read each second at most.
 const MIN_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// The URL of a receiver of metrics, over plain HTTP.

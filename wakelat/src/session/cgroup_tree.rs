@@ -20,9 +20,9 @@ const KEPT: usize = 65_536;
 const KEPT_IF_USED_AT_ONCE: usize = 4_096;
 
 /// For how many walks the path of a removed cgroup is kept in any case. Its last waits come with the next reading of the
-/// kernel's tables, and up to three walks are made until their path has been used: at the readings before and after, and
-/// once in between.
-const KEPT_WALKS: u64 = 4;
+/// kernel's tables, which are up to five seconds apart, and up to eight walks are made until their path has been used: at
+/// the readings before and after, and once a second in between.
+const KEPT_WALKS: u64 = 8;
 
 /// A cache of the paths of cgroups.
 pub struct CgroupTree {

@@ -28,9 +28,12 @@ mod window;
 pub(crate) mod window_schedule;
 pub(crate) mod writer;
 
+use std::future::pending;
+
 use anyhow::{Context as _, Result};
 use tokio::{
     io::{Interest, unix::AsyncFd},
+    sync::Notify,
     task::LocalSet,
     time::{MissedTickBehavior, interval, sleep_until},
 };
@@ -158,6 +161,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     drain.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut progress = Progress::new(config);
     run.open_screen()?;
+    let report_requests = run.view.report_requests();
     while run.stop.is_none() {
         let mut due = None;
         tokio::select! {
@@ -188,7 +192,12 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
                     continue;
                 }
             },
-            () = schedule.next_is_due() => due = schedule.take_due(monotonic_ns()),
+            () = schedule.next_is_due() => {
+                let is_needed = |due: &WindowBoundary| !matches!(due, WindowBoundary::Interval { .. }) || run.view.is_report_due();
+                due = schedule.take_due(monotonic_ns()).filter(is_needed);
+            }
+            // No view that requests reports has a warm-up.
+            () = requested(report_requests.as_deref()) => due = Some(WindowBoundary::Interval { skipped: 0 }),
             readable = ring_fd.readable() => {
                 readable.context(failed)?.clear_ready();
             }
@@ -229,6 +238,14 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     match command {
         Some(command) => command.end(stop),
         None => Ok(stop),
+    }
+}
+
+/// Waits for a request for a report, if the view makes any.
+async fn requested(report_requests: Option<&Notify>) {
+    match report_requests {
+        Some(requests) => requests.notified().await,
+        None => pending().await,
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
 };
 
-use tokio::signal::unix::SignalKind;
+use tokio::{signal::unix::SignalKind, sync::Notify};
 
 use super::writer::OutputWriter;
 use crate::collect::{Collector, TimelineSettings};
@@ -72,6 +72,16 @@ pub trait View {
     /// Whether each report covers everything since the start instead of only the last window.
     fn is_cumulative(&self) -> bool {
         false
+    }
+
+    /// Whether the view needs a report at the end of an interval, if each report covers everything since the start.
+    fn is_report_due(&self) -> bool {
+        true
+    }
+
+    /// Notifies the run that the view needs a report before the end of the interval, if the view can.
+    fn report_requests(&self) -> Option<Arc<Notify>> {
+        None
     }
 
     /// Whether the view accepts connections on a socket that it has opened before the run.

@@ -197,7 +197,11 @@ impl GroupTotal {
 #[derive(Clone, Debug, Default)]
 pub struct CauseTotals {
     groups: HashMap<GroupWords, GroupTotal>,
-    pairs: HashMap<(DividedCause, GroupWords, GroupWords), CauseTime>,
+    /// The groups of `pairs` by number, and their numbers: a busy machine has thousands of pairs of a few hundred groups.
+    numbered: Vec<GroupWords>,
+    numbers: HashMap<GroupWords, u32>,
+    /// By the number of the group that waited and the one that ran.
+    pairs: HashMap<(u32, u32, DividedCause), CauseTime>,
     /// Groups for which there was no room.
     others: GroupTotal,
     /// Parts of waits whose pair had no room.
@@ -216,25 +220,41 @@ impl CauseTotals {
         self.others.add(sums);
     }
 
+    /// Whether there are waits of groups without room of their own.
+    pub fn has_others(&self) -> bool {
+        self.others.waits > 0
+    }
+
     /// Adds the time that a group waited while another ran, on one CPU.
     pub fn add_pair(&mut self, key: &PairKey, sum: &PairSum) {
         if let Some(cause) = key.cause() {
-            self.pairs.entry((cause, key.waiting, key.running)).or_default().merge(&sum.into());
+            let pair = (self.number(key.waiting), self.number(key.running), cause);
+            self.pairs.entry(pair).or_default().merge(&sum.into());
         }
+    }
+
+    fn number(&mut self, words: GroupWords) -> u32 {
+        *self.numbers.entry(words).or_insert_with(|| {
+            self.numbered.push(words);
+            self.numbered.len() as u32 - 1
+        })
     }
 
     /// Adds what was counted elsewhere.
     pub fn merge(&mut self, other: &Self) {
         other.groups.iter().for_each(|(words, total)| self.groups.entry(*words).or_default().merge(total));
-        other.pairs.iter().for_each(|(key, time)| self.pairs.entry(*key).or_default().merge(time));
+        let numbers: Vec<u32> = other.numbered.iter().map(|words| self.number(*words)).collect();
+        for ((waiting, running, cause), time) in &other.pairs {
+            let pair = (numbers[*waiting as usize], numbers[*running as usize], *cause);
+            self.pairs.entry(pair).or_default().merge(time);
+        }
         self.others.merge(&other.others);
         self.pairs_lost += other.pairs_lost;
     }
 
     /// All groups, those that waited and those that ran.
     pub fn groups(&self) -> impl Iterator<Item = GroupWords> {
-        let of_pairs = self.pairs.keys().flat_map(|(_, waiting, running)| [*waiting, *running]);
-        self.groups.keys().copied().chain(of_pairs)
+        self.groups.keys().chain(&self.numbered).copied()
     }
 }
 

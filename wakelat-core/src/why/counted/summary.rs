@@ -1,6 +1,6 @@
 //! The causes of a window that the programs have counted: of all waits, of each group, and which group waited for which.
 
-use std::{cmp::Reverse, collections::hash_map::Entry, sync::Arc};
+use std::{cmp::Reverse, hash::Hash, sync::Arc};
 
 use wakelat_common::wait_division::{DividedCause, GroupWords};
 
@@ -138,7 +138,7 @@ pub struct CountedSummary {
     pub groups_merged: u64,
     /// Which group waited for which, most time first.
     pub pairs: Vec<PairCauses>,
-    /// Parts of waits whose pair had no room in the kernel's table.
+    /// Parts of waits whose pair had no room in a table of pairs, the kernel's or one of wakelat's.
     pub pairs_lost: u64,
     /// Causes that this kernel does not separate from run time, in words.
     pub not_separated: Vec<CountedCause>,
@@ -245,26 +245,63 @@ impl Sums {
     }
 }
 
+/// How much a summary has at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SummaryLimits {
+    /// Groups; all others are one.
+    pub groups: usize,
+    /// Pairs: those with the most time. The waits of all others are in [`CountedSummary::pairs_lost`].
+    pub pairs: usize,
+}
+
+impl SummaryLimits {
+    /// At most this many groups, and all pairs.
+    pub const fn groups(most: usize) -> Self {
+        Self { groups: most, pairs: usize::MAX }
+    }
+}
+
+/// The groups that waited, by the index of their name. Boxed: they are sorted.
+#[derive(Default)]
+struct SumsByIndex(Vec<Option<Box<Sums>>>);
+
+impl SumsByIndex {
+    /// The sums of a group.
+    fn of(&mut self, index: usize) -> &mut Sums {
+        if self.0.len() <= index {
+            self.0.resize_with(index + 1, || None);
+        }
+        self.0[index].get_or_insert_default()
+    }
+
+    /// The sums of a group; `None` if it did not wait.
+    fn get(&mut self, index: usize) -> Option<&mut Sums> {
+        self.0.get_mut(index)?.as_deref_mut()
+    }
+
+    fn into_iter(self) -> impl Iterator<Item = (usize, Box<Sums>)> {
+        self.0.into_iter().enumerate().filter_map(|(index, sums)| Some((index, sums?)))
+    }
+}
+
 impl CauseTotals {
-    /// The causes by group, with at most `max_groups` groups.
+    /// The causes by group.
     pub fn into_summary(
         self,
         groups: &GroupNames,
-        max_groups: usize,
+        limits: SummaryLimits,
         not_separated: &[CountedCause],
     ) -> CountedSummary {
         let mut index = GroupIndex::new(groups);
-        // Boxed: they are sorted.
-        let mut by_index: HashMap<usize, Box<Sums>> = HashMap::default();
+        let mut by_index = SumsByIndex::default();
         for (words, total) in self.groups {
-            match by_index.entry(index.named(words)) {
-                Entry::Occupied(sums) => sums.into_mut().total.merge(&total),
-                Entry::Vacant(place) => _ = place.insert(Box::new(Sums { total, ..Sums::default() })),
-            }
+            by_index.of(index.named(words)).total.merge(&total);
         }
-        let mut pairs: HashMap<(usize, usize, CountedCause), CauseTime> = HashMap::default();
-        for ((cause, waiting, running), time) in self.pairs {
-            let (waiting, runs) = (index.named(waiting), index.of(running));
+        let numbered: Vec<_> = self.numbered.iter().map(|words| (index.named(*words), index.of(*words))).collect();
+        // The same path can belong to several cgroups one after another.
+        let is_named_alike = index.names.len() < index.by_words.len();
+        let pairs = self.pairs.into_iter().map(|((waiting, running, cause), time)| {
+            let ((waiting, _), (running, runs)) = (numbered[waiting as usize], numbered[running as usize]);
             let cause = match (CountedCause::without_pair(cause), runs) {
                 (Some(cause), _) => cause,
                 (None, None) => CountedCause::System,
@@ -272,10 +309,16 @@ impl CauseTotals {
                 (None, Some(_)) => CountedCause::OtherGroups,
             };
             let by_group = [CountedCause::OwnGroup, CountedCause::OtherGroups, CountedCause::System].contains(&cause);
-            if by_group && let Some(sums) = by_index.get_mut(&waiting) {
+            if by_group && let Some(sums) = by_index.get(waiting) {
                 sums.causes[cause as usize].merge(&time);
             }
-            pairs.entry((waiting, index.named(running), cause)).or_default().merge(&time);
+            ((waiting, running, cause), time)
+        });
+        let mut pairs: Vec<_> = if is_named_alike { merged(pairs).into_iter().collect() } else { pairs.collect() };
+        let mut pairs_lost = self.pairs_lost;
+        if pairs.len() > limits.pairs {
+            pairs.select_nth_unstable_by_key(limits.pairs, |(pair, time)| (Reverse(time.ns), *pair));
+            pairs_lost += pairs.drain(limits.pairs..).map(|(_, time)| time.waits).sum::<u64>();
         }
         let mut pairs: Vec<PairCauses> = pairs
             .into_iter()
@@ -293,7 +336,7 @@ impl CauseTotals {
             by_index.into_iter().map(|(name, sums)| (index.name(name), sums)).collect();
         by_size.sort_by(|(a, of_a), (b, of_b)| (of_b.total.sum_ns, a).cmp(&(of_a.total.sum_ns, b)));
         by_size.iter().for_each(|(_, sums)| all.merge(sums));
-        let beyond = by_size.split_off(max_groups.min(by_size.len()));
+        let beyond = by_size.split_off(limits.groups.min(by_size.len()));
         beyond.iter().for_each(|(_, sums)| rest.merge(sums));
         let mut groups_shown: Vec<GroupCauses> = Vec::new();
         for (name, sums) in by_size {
@@ -312,10 +355,17 @@ impl CauseTotals {
             groups: groups_shown,
             groups_merged: beyond.len() as u64,
             pairs,
-            pairs_lost: self.pairs_lost,
+            pairs_lost,
             not_separated: not_separated.to_vec(),
         }
     }
+}
+
+/// The sums of pairs that may occur several times.
+fn merged<P: Eq + Hash>(pairs: impl Iterator<Item = (P, CauseTime)>) -> HashMap<P, CauseTime> {
+    let mut sums: HashMap<P, CauseTime> = HashMap::default();
+    pairs.for_each(|(pair, time)| sums.entry(pair).or_default().merge(&time));
+    sums
 }
 
 /// Sorts pairs without duplicates: most time first, and by name if the time is the same.

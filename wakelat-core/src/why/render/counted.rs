@@ -252,10 +252,7 @@ fn division(summary: &CountedSummary, style: &Style, out: &mut String) {
         ));
     }
     if summary.pairs_lost > 0 {
-        note(format!(
-            "{} without room in the kernel's table of pairs",
-            units::counted(summary.pairs_lost, "part of a wait")
-        ));
+        note(format!("{} without room in a table of pairs", units::counted(summary.pairs_lost, "part of a wait")));
     }
 }
 
@@ -264,7 +261,10 @@ mod tests {
     use super::*;
     use crate::{
         render::testing::report,
-        why::counted::summary::testing::{one_neighbour, totals},
+        why::counted::summary::{
+            SummaryLimits,
+            testing::{one_neighbour, totals},
+        },
     };
 
     #[test]
@@ -291,7 +291,11 @@ mod tests {
     fn a_window_without_waits_has_only_its_coverage() {
         let names =
             crate::why::counted::summary::GroupNames { by: CauseGroups::Names, names: &crate::why::testing::TestNames };
-        let text = text(&totals(&[]).into_summary(&names, 1, &[]), &report(Vec::new()), &Style::default());
+        let text = text(
+            &totals(&[]).into_summary(&names, SummaryLimits::groups(1), &[]),
+            &report(Vec::new()),
+            &Style::default(),
+        );
         assert!(text.starts_with("causes: of 0 waits"), "{text}");
     }
 }

@@ -66,7 +66,7 @@ struct WhyCausesDocument<'a> {
     pairs: Vec<PairDocument<'a>>,
     /// The pairs that are not listed.
     pairs_rest: PairsRestDocument,
-    /// Parts of waits for whose pair the kernel's table of pairs had no room.
+    /// Parts of waits whose pair had no room in a table of pairs.
     pairs_lost: u64,
     /// The causes that this kernel does not count, so that their time belongs to what ran: some of `interrupts`,
     /// `stolen` and `throttled`.

@@ -120,7 +120,7 @@ async fn answer_one<S: AsyncRead + AsyncWrite + Unpin>(stream: S, routes: Routes
     let routes = Rc::new(routes);
     let respond = service_fn(move |request: Request<Incoming>| {
         let routes = Rc::clone(&routes);
-        async move { Ok::<_, Infallible>(response(&routes, &request)) }
+        async move { Ok::<_, Infallible>(response(&routes, &request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -136,8 +136,8 @@ async fn answer_one<S: AsyncRead + AsyncWrite + Unpin>(stream: S, routes: Routes
     }
 }
 
-fn response(routes: &Routes, request: &Request<Incoming>) -> Response<Full<hyper::body::Bytes>> {
-    let answer = routes.answer(request);
+async fn response(routes: &Routes, request: &Request<Incoming>) -> Response<Full<hyper::body::Bytes>> {
+    let answer = routes.answer(request).await;
     let length = answer.body.len();
     let is_head = request.method() == Method::HEAD;
     let mut response = Response::new(Full::new(if is_head { hyper::body::Bytes::new() } else { answer.body }));

@@ -1,9 +1,9 @@
 //! `serve`: measures all the time, and answers requests for metrics and causes over HTTP.
 //!
-//! Each second, the event loop of the run reads the kernel's tables and adds their contents to the totals ([`totals`]).
-//! A second thread answers requests ([`connections`]). They only read the totals, so none of them reads a table or changes
-//! anything, and the metrics are rendered at most once between two readings: a client that asks without pause cannot delay
-//! a reading by more than that. The CPU time of that thread is not limited: otherwise, such a client could end measuring.
+//! Every few seconds, the event loop of the run reads the kernel's tables and adds their contents to the totals
+//! ([`totals`]). A second thread answers requests from the totals ([`connections`]); if these are older than a second, it
+//! requests a reading first ([`readings`]). Requests change nothing, and a client that asks without pause causes a reading
+//! and a rendering a second. The CPU time of that thread is not limited: otherwise, such a client could end measuring.
 
 mod captures;
 mod connections;
@@ -11,6 +11,7 @@ mod http_client;
 mod kubelet;
 mod listener;
 mod otlp;
+mod readings;
 mod routes;
 mod service_manager;
 mod totals;
@@ -23,13 +24,14 @@ use std::{
 };
 
 use anyhow::Result;
-use tokio::signal::unix::SignalKind;
+use tokio::{signal::unix::SignalKind, sync::Notify};
 
 use self::{
     captures::Captures,
     kubelet::KubeletRequests,
     listener::ServiceSocket,
     otlp::OtlpExports,
+    readings::{ReadingRequests, ReadingSchedule},
     routes::Routes,
     service_manager::{ServiceManager, ServiceState},
     totals::SharedTotals,
@@ -44,8 +46,15 @@ use crate::{
 use wakelat_core::{
     aggregate::key::Names,
     report::Report,
-    why::counted::{CauseGroups, CauseTotals},
+    service::series::MAX_PAIRS,
+    why::counted::{
+        CauseGroups, CauseTotals,
+        summary::{CountedSummary, GroupNames, SummaryLimits},
+    },
 };
+
+/// Of a reading with more pairs of cgroups than the tables have room for, only those with the most time are kept.
+const LIMITS: SummaryLimits = SummaryLimits { groups: usize::MAX, pairs: MAX_PAIRS };
 
 /// How often free memory is returned to the kernel.
 const TRIM_INTERVAL: Duration = Duration::from_secs(60);
@@ -84,6 +93,9 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
         cgroup_mount: environment.cgroup_mount.clone(),
         totals: SharedTotals::new(config.settings.clone()),
         answering_ns: Arc::default(),
+        // The conditions of captures are judged by the waits of each second.
+        schedule: ReadingSchedule::new(captures.is_some()),
+        requests: ReadingRequests::default(),
         file: config.file.clone(),
         manager,
         otlp_port: config.otlp.as_ref().map(|otlp| otlp.endpoint.port),
@@ -109,7 +121,7 @@ fn directory_of(file: &Path) -> Option<PathBuf> {
     Some(if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory.to_owned() })
 }
 
-/// Adds the waits of each second to the totals.
+/// Adds the waits since the last reading to the totals.
 struct ServiceView {
     /// Until the programs measure.
     listener: Option<ServiceSocket>,
@@ -117,6 +129,8 @@ struct ServiceView {
     totals: SharedTotals,
     /// CPU time of the thread that answers requests: ns.
     answering_ns: Arc<AtomicU64>,
+    schedule: ReadingSchedule,
+    requests: ReadingRequests,
     file: Option<ServeFile>,
     manager: ServiceManager,
     otlp: Option<OtlpExports>,
@@ -127,7 +141,7 @@ struct ServiceView {
     trimmed_at: Instant,
     /// Waits that the next report covers. They become part of the totals together with it: an answer in between would
     /// have waits that are not in its coverage.
-    unreported: Vec<CauseTotals>,
+    unreported: Vec<CountedSummary>,
 }
 
 impl View for ServiceView {
@@ -137,6 +151,18 @@ impl View for ServiceView {
 
     fn is_cumulative(&self) -> bool {
         true
+    }
+
+    fn is_report_due(&self) -> bool {
+        let is_export_due = || {
+            let measured_ns = self.totals.lock().measured_until_now_ns();
+            self.otlp.as_ref().is_some_and(|otlp| otlp.is_due(measured_ns))
+        };
+        self.schedule.is_due(Instant::now()) || is_export_due()
+    }
+
+    fn report_requests(&self) -> Option<Arc<Notify>> {
+        Some(self.requests.wanted())
     }
 
     fn accepts_connections(&self) -> bool {
@@ -194,7 +220,11 @@ impl View for ServiceView {
     fn begin(&mut self, _: &mut dyn Write) -> io::Result<()> {
         if let Some(listener) = self.listener.take() {
             let address = listener.address.clone();
-            connections::spawn(listener, Routes::new(self.totals.clone()), Arc::clone(&self.answering_ns))?;
+            connections::spawn(
+                listener,
+                Routes::new(self.totals.clone(), self.requests.clone()),
+                Arc::clone(&self.answering_ns),
+            )?;
             status(format_args!("listening on {address}"));
             self.manager.notify(ServiceState::Ready);
         }
@@ -208,8 +238,12 @@ impl View for ServiceView {
     }
 
     fn causes(&mut self, causes: CauseTotals, names: &dyn Names) {
-        self.totals.lock().note_paths(&causes, names);
-        self.unreported.push(causes);
+        if causes.has_others() {
+            // No room for more groups: on a machine with so many CPUs and cgroups, the tables are emptied more often.
+            self.schedule.set_each_second();
+        }
+        let groups = GroupNames { by: CauseGroups::Cgroups, names };
+        self.unreported.push(causes.into_summary(&groups, LIMITS, &[]));
     }
 
     fn report(&mut self, report: &Report, _: &mut dyn Write) -> io::Result<()> {
@@ -218,12 +252,13 @@ impl View for ServiceView {
             self.cgroup_mount.as_ref().is_some_and(|mount| mount.join(relative).is_dir())
         };
         let mut totals = self.totals.lock();
-        self.unreported.drain(..).for_each(|reading| totals.add(reading));
-        if let Some(captures) = &mut self.captures {
-            // Conditions are judged with each reading.
-            if let Some(summary) = totals.sum_up() {
+        for summary in self.unreported.drain(..) {
+            let summary = totals.add(summary);
+            if let Some(captures) = &mut self.captures {
                 captures.reading(&summary, |cgroup| totals.has_series(cgroup));
             }
+        }
+        if let Some(captures) = &mut self.captures {
             captures.step();
             totals.set_captures(captures.counts());
         }
@@ -233,11 +268,13 @@ impl View for ServiceView {
         }
         if let Some(otlp) = &mut self.otlp {
             totals.set_exports(otlp.counts());
-            if otlp.is_due(report) {
+            if otlp.is_due(report.duration_ns) {
                 totals.snapshot().iter().for_each(|snapshot| otlp.export(snapshot));
             }
         }
         drop(totals);
+        self.schedule.made(Instant::now());
+        self.requests.made();
         if self.trimmed_at.elapsed() >= TRIM_INTERVAL {
             heap::trim();
             self.trimmed_at = Instant::now();

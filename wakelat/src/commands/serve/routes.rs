@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use hyper::{Request, StatusCode, header};
 
-use super::totals::SharedTotals;
-use wakelat_core::service::request::{JSON, ServiceRequest};
+use super::{readings::ReadingRequests, totals::SharedTotals};
+use wakelat_core::service::request::{JSON, RequestError, ServiceRequest};
 
-/// How old the last reading may be until the service is not healthy: seconds. A reading is made each second.
-const MAX_AGE_S: f64 = 10.0;
+/// How old the last reading may be until the service is not healthy: seconds. A reading is made every five seconds.
+const MAX_AGE_S: f64 = 15.0;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
@@ -45,20 +45,28 @@ impl Answer {
 
 /// Answers requests from the totals.
 #[derive(Clone)]
-pub struct Routes(SharedTotals);
+pub struct Routes {
+    totals: SharedTotals,
+    readings: ReadingRequests,
+}
 
 impl Routes {
-    /// Answers from `totals`.
-    pub fn new(totals: SharedTotals) -> Self {
-        Self(totals)
+    /// Answers from `totals`, and requests a reading if they are old.
+    pub fn new(totals: SharedTotals, readings: ReadingRequests) -> Self {
+        Self { totals, readings }
     }
 
     /// The answer to a request, whose body does not matter.
-    pub fn answer<B>(&self, request: &Request<B>) -> Answer {
-        let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
-        let uri = request.uri();
-        let requested = ServiceRequest::parse(request.method().as_str(), uri.path(), uri.query().unwrap_or(""), accept);
-        let mut totals = self.0.lock();
+    pub async fn answer<B>(&self, request: &Request<B>) -> Answer {
+        let requested = parse(request);
+        if requested.as_ref().is_ok_and(ServiceRequest::needs_new_totals) {
+            self.readings.renew(&self.totals).await;
+        }
+        self.answer_from_totals(requested)
+    }
+
+    fn answer_from_totals(&self, requested: Result<ServiceRequest, RequestError>) -> Answer {
+        let mut totals = self.totals.lock();
         match requested {
             Ok(ServiceRequest::Metrics(format)) => Answer::once_measured(format.content_type(), totals.metrics(format)),
             Ok(ServiceRequest::Health) => match totals.age_s() {
@@ -82,6 +90,12 @@ impl Routes {
     }
 }
 
+fn parse<B>(request: &Request<B>) -> Result<ServiceRequest, RequestError> {
+    let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let uri = request.uri();
+    ServiceRequest::parse(request.method().as_str(), uri.path(), uri.query().unwrap_or(""), accept)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,13 +105,13 @@ mod tests {
 
     fn status(routes: &Routes, method: Method, path: &str, accept: &str) -> u16 {
         let request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept).body(()).unwrap();
-        routes.answer(&request).status.as_u16()
+        routes.answer_from_totals(parse(&request)).status.as_u16()
     }
 
     #[test]
     fn each_path_has_its_answer() {
         let totals = SharedTotals::new(ServeSettings::default());
-        let routes = Routes::new(totals.clone());
+        let routes = Routes::new(totals.clone(), ReadingRequests::default());
         let get = |path: &str| status(&routes, Method::GET, path, "");
         let paths = ["/metrics", "/healthz", "/report.json", "/why"];
         assert_eq!(paths.map(get), [503; 4]);

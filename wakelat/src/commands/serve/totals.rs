@@ -2,13 +2,12 @@
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use crate::config::ServeSettings;
 use bytes::Bytes;
 use wakelat_core::{
-    aggregate::key::Names,
     render::Style,
     report::Report,
     service::{
@@ -18,16 +17,12 @@ use wakelat_core::{
         metrics_format::MetricsFormat,
         neighbours::NeighbourTable,
         node_pods::NodePods,
-        pending_causes::PendingCauses,
         pod_labels::{KubeletResult, PodLabelTable},
         recent::RecentTotals,
-        series::{MAXIMUM_SLOT_S, SeriesTable},
+        series::SeriesTable,
     },
     why::{
-        counted::{
-            CauseTotals,
-            summary::{CountedCause, CountedSummary},
-        },
+        counted::summary::{CountedCause, CountedSummary},
         render,
     },
 };
@@ -55,10 +50,6 @@ impl SharedTotals {
 pub struct Totals {
     began: Instant,
     settings: ServeSettings,
-    /// The waits that are not yet in the tables below.
-    pending: PendingCauses,
-    /// When the last of them were added: seconds since `began`.
-    added_at_s: u64,
     series: SeriesTable,
     neighbours: NeighbourTable,
     recent: RecentTotals,
@@ -83,8 +74,6 @@ impl Totals {
     fn new(settings: ServeSettings) -> Self {
         Self {
             began: Instant::now(),
-            pending: PendingCauses::default(),
-            added_at_s: 0,
             series: SeriesTable::new(settings.max_series),
             neighbours: NeighbourTable::default(),
             recent: RecentTotals::new(settings.max_series),
@@ -113,42 +102,26 @@ impl Totals {
 
     /// Applies other settings. The series of cgroups that are not selected any more end; no counter goes back.
     pub fn apply(&mut self, settings: ServeSettings) {
-        self.sum_up();
         self.series.select(settings.max_series, |cgroup| settings.cgroups.selects(cgroup));
         self.forget_ended();
         self.settings = settings;
         (self.metrics, self.document) = Default::default();
     }
 
-    /// Notes the paths of the cgroups in a reading.
-    pub fn note_paths(&mut self, reading: &CauseTotals, names: &dyn Names) {
-        self.pending.note_paths(reading, names);
-    }
-
-    /// Adds a reading; [`Self::covered`] follows before the totals are unlocked.
-    pub fn add(&mut self, reading: CauseTotals) {
+    /// Adds waits; [`Self::covered`] follows before the totals are unlocked. Cgroups that may not have series of their own are named in `recent` only:
+    /// returns the waits without those names.
+    pub fn add(&mut self, mut summary: CountedSummary) -> CountedSummary {
         let now_s = self.now_s();
-        if now_s / MAXIMUM_SLOT_S != self.added_at_s / MAXIMUM_SLOT_S {
-            self.sum_up();
-        }
-        self.added_at_s = now_s;
-        self.pending.add(reading);
-    }
-
-    /// Sums up the readings since the last call by the paths of cgroups: before each answer, and every five seconds. Cgroups
-    /// that may not have series of their own are named in `recent` only: returns the waits without those names.
-    pub fn sum_up(&mut self) -> Option<CountedSummary> {
-        let mut summary = self.pending.take_summary()?;
-        self.recent.add(&summary, self.added_at_s);
+        self.recent.add(&summary, now_s);
         for group in &mut summary.groups {
             group.name.take_if(|name| !self.settings.cgroups.selects(name));
         }
-        self.series.add(&summary, self.added_at_s);
+        self.series.add(&summary, now_s);
         self.neighbours.add(&summary.pairs, |cgroup| self.series.has(cgroup));
         if let Some(pods) = &mut self.pods {
             pods.add(self.series.series().map(|(cgroup, _)| cgroup));
         }
-        Some(summary)
+        summary
     }
 
     /// Whether the cgroup has series of its own.
@@ -181,18 +154,20 @@ impl Totals {
         let now_s = self.now_s();
         if now_s - self.looked_for_vanished_at_s >= VANISHED_EVERY_S {
             self.looked_for_vanished_at_s = now_s;
-            self.sum_up();
-            self.pending.forget_paths();
             self.series.end_vanished(now_s, exists);
             self.forget_ended();
-        }
-        if self.recent.completes_slot(report) {
-            self.sum_up();
         }
         self.recent.covered(report);
         self.report = Some(report.clone());
         self.read_at = Some(Instant::now());
         (self.metrics, self.document) = Default::default();
+    }
+
+    /// How long the service has measured until now, pauses included: ns.
+    pub fn measured_until_now_ns(&self) -> u64 {
+        let since = self.read_at.map_or(Duration::ZERO, |read_at| read_at.elapsed());
+        let until_reading_ns = self.report.as_ref().map_or(0, |report| report.duration_ns);
+        until_reading_ns + u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// How long ago the kernel's tables were last read: seconds; `None` before the first second has passed.
@@ -214,8 +189,7 @@ impl Totals {
     }
 
     /// All totals; `None` before the first second has passed.
-    pub fn snapshot(&mut self) -> Option<MetricsSnapshot<'_>> {
-        self.sum_up();
+    pub fn snapshot(&self) -> Option<MetricsSnapshot<'_>> {
         Some(MetricsSnapshot {
             series: &self.series,
             neighbours: &self.neighbours,
@@ -240,15 +214,13 @@ impl Totals {
 
     /// The causes since the start as JSON (`wakelat.why-causes/1`); `None` before the first second has passed.
     pub fn document(&mut self) -> Option<Bytes> {
-        self.sum_up();
         let report = self.report.as_ref()?;
         let render = || json(&self.series.summary(&self.not_separated), report);
         Some(self.document.get_or_insert_with(render).clone())
     }
 
     /// The causes of the last `last_ns` as text or JSON; `None` before the first second has passed.
-    pub fn recent(&mut self, last_ns: u64, as_json: bool) -> Option<Bytes> {
-        self.sum_up();
+    pub fn recent(&self, last_ns: u64, as_json: bool) -> Option<Bytes> {
         let (summary, report) = self.recent.last(last_ns, self.report.as_ref()?, &self.not_separated);
         let text = || render::counted_text(&summary, &report, &Style::default()).into();
         Some(if as_json { json(&summary, &report) } else { text() })
@@ -268,71 +240,11 @@ fn json(summary: &CountedSummary, report: &Report) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeMap, time::Duration};
-
-    use wakelat_common::cause_sums::GroupSums;
-    use wakelat_core::wait::Comm;
+    use std::time::Duration;
 
     use super::*;
 
     const A_MINUTE: Duration = Duration::from_secs(60);
-
-    /// One wait of `ns`, of a cgroup.
-    fn reading(ns: u64) -> CauseTotals {
-        let (mut sums, mut totals) = (GroupSums::EMPTY, CauseTotals::default());
-        sums.begin_wait(ns);
-        sums.longest.at_ns = 1;
-        totals.add_group([7, 0], &sums);
-        totals
-    }
-
-    fn read(totals: &mut Totals, ns: u64, measured: Duration) {
-        let reading = reading(ns);
-        totals.note_paths(&reading, &BTreeMap::<u32, Comm>::new());
-        totals.add(reading);
-        let duration_ns = measured.as_nanos() as u64;
-        totals.covered(&Report { duration_ns, ..Report::default() }, |_| true);
-    }
-
-    #[test]
-    fn each_answer_has_every_reading() {
-        let answers: [fn(&mut Totals); 4] = [
-            |totals| assert!(totals.snapshot().is_some()),
-            |totals| assert!(totals.document().is_some()),
-            |totals| assert!(totals.recent(1, true).is_some()),
-            |totals| assert!(totals.metrics(MetricsFormat::ALL[0]).is_some()),
-        ];
-        for answer in answers {
-            let mut totals = Totals::new(ServeSettings::default());
-            (1..=3).for_each(|second| read(&mut totals, 10, Duration::from_secs(second)));
-            assert_eq!(totals.series.all().total().waits, 0, "summed up before anything needed it");
-            answer(&mut totals);
-            assert_eq!(totals.series.all().total().waits, 3);
-        }
-    }
-
-    #[test]
-    fn a_slot_of_the_last_minute_has_all_its_readings() {
-        let mut totals = Totals::new(ServeSettings::default());
-        (1..=10).for_each(|second| read(&mut totals, 10, Duration::from_secs(second)));
-        let ten = Report { duration_ns: 10_000_000_000, ..Report::default() };
-        let waits = |totals: &Totals, last_s: u64| totals.recent.last(last_s * 1_000_000_000, &ten, &[]).0.all.waits;
-        assert_eq!([waits(&totals, 5), waits(&totals, 10)], [5, 10]);
-    }
-
-    #[test]
-    fn a_maximum_ends_as_if_each_reading_were_summed_up_at_once() {
-        let mut totals = Totals::new(ServeSettings::default());
-        let at = |totals: &mut Totals, second: u64, ns| {
-            totals.began = Instant::now() - Duration::from_secs(second);
-            read(totals, ns, Duration::from_secs(second.min(1)));
-        };
-        at(&mut totals, 9, 500);
-        at(&mut totals, 12, 20);
-        totals.sum_up();
-        let longest = |second| totals.series.all().recent_longest(second).map(|wait| wait.latency_ns);
-        assert_eq!([longest(69), longest(70), longest(79), longest(80)], [Some(500), Some(20), Some(20), None]);
-    }
 
     #[test]
     fn the_time_that_the_programs_took_to_load_is_no_part_of_the_age_of_a_reading() {

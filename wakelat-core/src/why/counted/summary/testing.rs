@@ -9,7 +9,7 @@ use wakelat_common::{
 
 use super::{
     super::{super::testing::TestNames, CauseGroups, CauseTotals},
-    CountedCause, CountedSummary, GroupNames,
+    CountedCause, CountedSummary, GroupNames, SummaryLimits,
 };
 
 /// A millisecond: ns.
@@ -67,5 +67,5 @@ pub fn one_neighbour() -> CountedSummary {
         (session, &[(DividedCause::Higher, [1, 0], 2 * MS), (DividedCause::BeforeHistory, [0; 2], 10_000)]),
     ];
     let names = GroupNames { by: CauseGroups::Cgroups, names: &TestNames };
-    totals(&waits).into_summary(&names, 16, &[CountedCause::Interrupts])
+    totals(&waits).into_summary(&names, SummaryLimits::groups(16), &[CountedCause::Interrupts])
 }

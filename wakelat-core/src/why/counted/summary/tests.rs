@@ -8,7 +8,7 @@ use super::{
 };
 
 fn summary(by: CauseGroups, waits: &[(GroupWords, &[TestPart])]) -> CountedSummary {
-    totals(waits).into_summary(&GroupNames { by, names: &TestNames }, 16, &[])
+    totals(waits).into_summary(&GroupNames { by, names: &TestNames }, SummaryLimits::groups(16), &[])
 }
 
 fn ns(causes: &CauseShares) -> Vec<(CountedCause, u128)> {
@@ -61,7 +61,8 @@ fn groups_beyond_the_limit_and_waits_without_room_are_one_group() {
     let mut undivided = GroupSums::EMPTY;
     undivided.begin_wait(9);
     totals.add_other(&undivided);
-    let found = totals.into_summary(&GroupNames { by: CauseGroups::Cgroups, names: &TestNames }, 1, &[]);
+    let found =
+        totals.into_summary(&GroupNames { by: CauseGroups::Cgroups, names: &TestNames }, SummaryLimits::groups(1), &[]);
     assert_eq!((found.groups.len(), found.groups_merged), (2, 2));
     let rest = &found.groups[1];
     assert_eq!((rest.name.as_deref(), rest.total.sum_ns), (None, 59));
@@ -90,14 +91,33 @@ proptest! {
         let borrowed: Vec<(GroupWords, &[TestPart])> = waits.iter().map(|(group, parts)| (*group, &parts[..])).collect();
         let mut totals = totals(&borrowed);
         if lost {
-            totals.pairs.retain(|(_, _, running), _| running[0] != 7);
+            let CauseTotals { pairs, numbered, .. } = &mut totals;
+            pairs.retain(|(_, running, _), _| numbered[*running as usize][0] != 7);
         }
-        let found = totals.into_summary(&GroupNames { by, names: &TestNames }, max_groups, &[]);
+        let found = totals.into_summary(&GroupNames { by, names: &TestNames }, SummaryLimits::groups(max_groups), &[]);
         let sum = |causes: &CauseShares| causes.iter().map(|(_, time)| time.ns).sum::<u128>();
         let waited: u128 = waits.iter().flat_map(|(_, parts)| parts).map(|(.., ns)| u128::from(*ns)).sum();
         prop_assert_eq!((found.all.sum_ns, sum(&found.causes)), (waited, waited));
         prop_assert!(found.groups.iter().all(|group| sum(&group.causes) == group.total.sum_ns));
         prop_assert_eq!(found.groups.iter().map(|group| group.total.sum_ns).sum::<u128>(), waited);
         prop_assert!(found.groups.len() <= max_groups + 1);
+    }
+
+    #[test]
+    fn pairs_beyond_the_limit_are_the_shortest_and_their_waits_are_counted(
+        times in prop::collection::vec(1..1_000u64, 1..20),
+        most in 1..20usize,
+    ) {
+        let running = |number: usize| name(&format!("running/{number}"));
+        let parts: Vec<TestPart> =
+            times.iter().enumerate().map(|(number, ns)| (DividedCause::Task, running(number), *ns)).collect();
+        let all = || totals(&[(name("waiting"), &parts[..])]);
+        let names = GroupNames { by: CauseGroups::Names, names: &TestNames };
+        let whole = all().into_summary(&names, SummaryLimits::groups(9), &[]);
+        let found = all().into_summary(&names, SummaryLimits { groups: 9, pairs: most }, &[]);
+        let kept = most.min(times.len());
+        let ns = |summary: &CountedSummary| summary.pairs.iter().map(|pair| pair.time.ns).collect::<Vec<_>>();
+        prop_assert_eq!(ns(&found), &ns(&whole)[..kept]);
+        prop_assert_eq!((found.pairs_lost, &found.causes), ((times.len() - kept) as u64, &whole.causes));
     }
 }

@@ -13,13 +13,10 @@ use std::{fs, rc::Rc, time::Duration};
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use tokio::{task::spawn_local, time::timeout};
-use wakelat_core::{
-    report::Report,
-    service::{
-        export_counts::ExportCounts,
-        metric_families::MetricsSnapshot,
-        otlp::{OtlpExporter, Temporality},
-    },
+use wakelat_core::service::{
+    export_counts::ExportCounts,
+    metric_families::MetricsSnapshot,
+    otlp::{OtlpExporter, Temporality},
 };
 
 use self::{
@@ -69,9 +66,9 @@ impl OtlpExports {
         spawn_local(async move { delivery.run(async |export| receiver.send(export).await).await });
     }
 
-    /// Whether the interval has passed since the last export.
-    pub fn is_due(&self, report: &Report) -> bool {
-        is_due(report.duration_ns, self.exported_ns, self.interval_ns)
+    /// Whether an export is due after this measured time.
+    pub fn is_due(&self, measured_ns: u64) -> bool {
+        is_due(measured_ns, self.exported_ns, self.interval_ns)
     }
 
     /// Queues an export of these totals.
