@@ -187,7 +187,7 @@ fn data_flows_in_one_direction() {
             &["aggregate", "cpu_interrupt", "files", "render", "report", "softirq", "timeline", "wait", "why"],
         ),
         ("wakelat-core/src/why/", &["aggregate", "files", "report", "timeline", "wait"]),
-        ("wakelat-core/src/service/", &["aggregate", "duration", "render", "report", "wait", "why"]),
+        ("wakelat-core/src/service/", &["aggregate", "duration", "render", "report", "why"]),
         ("wakelat-core/src/compare/", &["aggregate", "render", "report", "timeline", "why"]),
         ("wakelat-core/src/recording/", &["aggregate", "files", "report", "timeline", "wait"]),
         (

@@ -193,8 +193,9 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
                 }
             },
             () = schedule.next_is_due() => {
-                let is_needed = |due: &WindowBoundary| !matches!(due, WindowBoundary::Interval { .. }) || run.view.is_report_due();
-                due = schedule.take_due(monotonic_ns()).filter(is_needed);
+                let is_interval = |due: &WindowBoundary| matches!(due, WindowBoundary::Interval { .. });
+                due = schedule.take_due(monotonic_ns());
+                due.take_if(|due| is_interval(due) && !run.view.is_report_due());
             }
             // No view that requests reports has a warm-up.
             () = requested(report_requests.as_deref()) => due = Some(WindowBoundary::Interval { skipped: 0 }),

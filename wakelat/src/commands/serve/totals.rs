@@ -53,7 +53,7 @@ pub struct Totals {
     series: SeriesTable,
     neighbours: NeighbourTable,
     recent: RecentTotals,
-    /// Covers the same time as `series`; `None` before the first second has passed.
+    /// Covers the same time as `series`; `None` before the first reading.
     report: Option<Report>,
     /// When the kernel's tables were last read: together with `report`.
     read_at: Option<Instant>,
@@ -108,8 +108,8 @@ impl Totals {
         (self.metrics, self.document) = Default::default();
     }
 
-    /// Adds waits; [`Self::covered`] follows before the totals are unlocked. Cgroups that may not have series of their own are named in `recent` only:
-    /// returns the waits without those names.
+    /// Adds waits; [`Self::covered`] follows before the totals are unlocked. Cgroups that may not have series of their own
+    /// are named in `recent` only: returns the waits without those names.
     pub fn add(&mut self, mut summary: CountedSummary) -> CountedSummary {
         let now_s = self.now_s();
         self.recent.add(&summary, now_s);
@@ -170,7 +170,7 @@ impl Totals {
         until_reading_ns + u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// How long ago the kernel's tables were last read: seconds; `None` before the first second has passed.
+    /// How long ago the kernel's tables were last read: seconds; `None` before the first reading.
     ///
     /// Does not depend on `began` and the length of the report: the programs are loaded between the two, which takes
     /// many seconds on a busy machine.
@@ -188,7 +188,7 @@ impl Totals {
         self.captures = captures.to_vec();
     }
 
-    /// All totals; `None` before the first second has passed.
+    /// All totals; `None` before the first reading.
     pub fn snapshot(&self) -> Option<MetricsSnapshot<'_>> {
         Some(MetricsSnapshot {
             series: &self.series,
@@ -203,7 +203,7 @@ impl Totals {
         })
     }
 
-    /// The metrics; `None` before the first second has passed.
+    /// The metrics; `None` before the first reading.
     pub fn metrics(&mut self, format: MetricsFormat) -> Option<Bytes> {
         let at = MetricsFormat::ALL.iter().position(|each| *each == format)?;
         if self.metrics[at].is_none() {
@@ -212,14 +212,14 @@ impl Totals {
         self.metrics[at].clone()
     }
 
-    /// The causes since the start as JSON (`wakelat.why-causes/1`); `None` before the first second has passed.
+    /// The causes since the start as JSON (`wakelat.why-causes/1`); `None` before the first reading.
     pub fn document(&mut self) -> Option<Bytes> {
         let report = self.report.as_ref()?;
         let render = || json(&self.series.summary(&self.not_separated), report);
         Some(self.document.get_or_insert_with(render).clone())
     }
 
-    /// The causes of the last `last_ns` as text or JSON; `None` before the first second has passed.
+    /// The causes of the last `last_ns` as text or JSON; `None` before the first reading.
     pub fn recent(&self, last_ns: u64, as_json: bool) -> Option<Bytes> {
         let (summary, report) = self.recent.last(last_ns, self.report.as_ref()?, &self.not_separated);
         let text = || render::counted_text(&summary, &report, &Style::default()).into();
