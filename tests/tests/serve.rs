@@ -192,7 +192,7 @@ fn counters_never_decrease_whoever_scrapes(attach: AttachCase) -> TestOutcome {
 }
 
 fn an_answer_has_totals_of_the_last_second(attach: AttachCase) -> TestOutcome {
-    /// Longer than totals may be old, and shorter than the time between two readings that nobody requests.
+    /// Longer than totals may be old, and shorter than the time between two scheduled readings.
     const BETWEEN_REQUESTS: Duration = Duration::from_millis(1_600);
     Hierarchy::find()?;
     let service = Service::start(attach, &[]);

@@ -68,7 +68,7 @@ impl<K, V: Sum> KeptSum<K, V> {
     }
 }
 
-impl<K: Copy + Ord + Hash, V: Sum> SpaceSaving<K, V> {
+impl<K: Clone + Ord + Hash, V: Sum> SpaceSaving<K, V> {
     /// The sum of a key, inserting `empty()` if the key is not in the table.
     pub fn entry(&mut self, key: K, empty: impl FnOnce() -> V) -> &mut V {
         let place = self.place(key, empty);
@@ -88,8 +88,8 @@ impl<K: Copy + Ord + Hash, V: Sum> SpaceSaving<K, V> {
     /// The index of the sum of a key, inserting `empty()` if the key is not in the table.
     fn place(&mut self, key: K, empty: impl FnOnce() -> V) -> u32 {
         let Self { kept, places, evicted } = self;
-        *places.entry(key).or_insert_with(|| {
-            kept.push(KeptSum { key, sum: empty(), error: evicted.error });
+        *places.entry(key).or_insert_with_key(|key| {
+            kept.push(KeptSum { key: key.clone(), sum: empty(), error: evicted.error });
             kept.len() as u32 - 1
         })
     }
@@ -145,19 +145,25 @@ impl<K: Copy + Ord + Hash, V: Sum> SpaceSaving<K, V> {
             return;
         }
         let mut order: Vec<(Reverse<u128>, K)> =
-            self.kept.iter().map(|kept| (Reverse(kept.upper_bound()), kept.key)).collect();
+            self.kept.iter().map(|kept| (Reverse(kept.upper_bound()), kept.key.clone())).collect();
         let (_, (Reverse(largest), _), _) = order.select_nth_unstable(most);
         self.evicted.error = self.evicted.error.max(*largest);
         for (_, key) in &order[most..] {
             let Some(place) = self.places.remove(key) else { continue };
-            let KeptSum { sum, .. } = self.kept.swap_remove(place as usize);
+            let KeptSum { key, sum, .. } = self.kept.swap_remove(place as usize);
             if let Some(moved) = self.kept.get(place as usize) {
-                self.places.insert(moved.key, place);
+                self.places.insert(moved.key.clone(), place);
             }
             self.evicted.sum = self.evicted.sum.saturating_add(sum.size());
             self.evicted.count += 1;
-            on_evict(*key, sum);
+            on_evict(key, sum);
         }
+    }
+
+    /// Removes the keys that are not `wanted` any more. They do not count as evicted.
+    pub fn retain(&mut self, wanted: impl Fn(&K) -> bool) {
+        self.kept.retain(|kept| wanted(&kept.key));
+        self.places = self.kept.iter().zip(0..).map(|(kept, place)| (kept.key.clone(), place)).collect();
     }
 
     /// Adds all sums of another table; `add` adds the sums of a key that both have. The error bounds add
@@ -173,7 +179,7 @@ impl<K: Copy + Ord + Hash, V: Sum> SpaceSaving<K, V> {
             if let Some(ours) = self.get_mut(&theirs.key) {
                 add(ours, &theirs.sum);
             } else {
-                let place = self.place(theirs.key, || theirs.sum.clone());
+                let place = self.place(theirs.key.clone(), || theirs.sum.clone());
                 self.kept[place as usize].error += theirs.error;
             }
         }
@@ -191,8 +197,8 @@ impl<K: Copy + Ord + Hash, V: Sum> SpaceSaving<K, V> {
 
     /// All keys and sums, the largest sum first; equal ones by key, so that the order is deterministic.
     pub fn ranking(&self) -> Vec<(K, &V)> {
-        let mut all: Vec<(K, &V)> = self.iter().map(|(key, sum)| (*key, sum)).collect();
-        all.sort_unstable_by_key(|(key, sum)| (Reverse(sum.size()), *key));
+        let mut all: Vec<(K, &V)> = self.iter().map(|(key, sum)| (key.clone(), sum)).collect();
+        all.sort_unstable_by(|(a, of_a), (b, of_b)| (of_b.size(), a).cmp(&(of_a.size(), b)));
         all
     }
 
@@ -267,6 +273,16 @@ mod tests {
         [9, 3, 7, 1, 5].into_iter().for_each(|key| *table.entry(key, || 0u128) += 2);
         table.keep(2, |_, _| ());
         assert_eq!((ranking(&table), table.evicted()), (vec![(1, 2), (3, 2)], Evicted { sum: 6, count: 3, error: 2 }));
+    }
+
+    #[test]
+    fn keys_that_are_not_wanted_any_more_leave_the_others_as_they_were() {
+        let mut table = SpaceSaving::default();
+        [9, 3, 7, 1, 5].into_iter().for_each(|key| *table.entry(key, || 0u128) += u128::from(key));
+        table.retain(|key| *key != 3 && *key != 9);
+        *table.entry(5, || 0) += 10;
+        *table.entry(3, || 0) += 1;
+        assert_eq!((ranking(&table), table.evicted()), (vec![(5, 15), (7, 7), (1, 1), (3, 1)], Evicted::default()));
     }
 
     proptest! {

@@ -10,7 +10,6 @@ pub mod constant_labels;
 mod exemplar;
 pub mod exponential;
 pub mod export_counts;
-mod largest;
 pub mod metric_families;
 pub mod metric_family;
 pub mod metrics_format;

@@ -1,10 +1,10 @@
 //! For which cgroups the tasks of other cgroups wait: series of a bounded number of pairs.
 
-use std::{collections::hash_map::Entry, sync::Arc};
+use std::sync::Arc;
 
-use super::{largest::keep_largest, series::can_have_series};
+use super::series::can_have_series;
 use crate::{
-    hash::HashMap,
+    aggregate::space_saving::{SpaceSaving, Sum},
     why::counted::summary::{CountedCause, PairCauses},
 };
 
@@ -25,10 +25,17 @@ struct PairTime {
     number: u64,
 }
 
+impl Sum for PairTime {
+    /// A pair with a series is never evicted: its counter would go back.
+    fn size(&self) -> u128 {
+        if self.number > 0 { u128::MAX } else { self.ns }
+    }
+}
+
 /// The pairs of cgroups, by the one that waited and the one that ran.
 #[derive(Clone, Debug, Default)]
 pub struct NeighbourTable {
-    pairs: HashMap<(Arc<str>, Arc<str>), PairTime>,
+    pairs: SpaceSaving<(Arc<str>, Arc<str>), PairTime>,
     with_series: usize,
     /// The number of the last series that began.
     last_number: u64,
@@ -56,11 +63,11 @@ impl NeighbourTable {
                 continue;
             }
             // Most pairs are known already, and all of these have named cgroups.
-            let pair = match self.pairs.entry((Arc::clone(waiting), Arc::clone(running))) {
-                Entry::Occupied(pair) => pair.into_mut(),
-                Entry::Vacant(_) if !named(waiting) || !can_have_series(running) => continue,
-                Entry::Vacant(place) => place.insert(PairTime::default()),
-            };
+            let key = (Arc::clone(waiting), Arc::clone(running));
+            if self.pairs.get(&key).is_none() && (!named(waiting) || !can_have_series(running)) {
+                continue;
+            }
+            let pair = self.pairs.entry(key, PairTime::default);
             pair.ns += time.ns;
             // A series never ends while its cgroup has series, so that its counter does not go back.
             if pair.number == 0 && pair.ns >= LEAST_NS && self.with_series < MAX_SERIES {
@@ -69,13 +76,12 @@ impl NeighbourTable {
                 pair.number = self.last_number;
             }
         }
-        let size = |pair: &PairTime| if pair.number > 0 { u128::MAX } else { pair.ns };
-        keep_largest(&mut self.pairs, MAX_PAIRS, size, |_| ());
+        self.pairs.evict_above(MAX_PAIRS, |_, _| ());
     }
 
     /// Ends the series of cgroups that are not `named` any more.
     pub fn retain(&mut self, named: impl Fn(&str) -> bool) {
-        self.pairs.retain(|(waiting, _), _| named(waiting));
+        self.pairs.retain(|(waiting, _)| named(waiting));
         self.with_series = self.pairs.values().filter(|pair| pair.number > 0).count();
     }
 
@@ -121,16 +127,17 @@ mod tests {
     #[test]
     fn a_neighbour_has_a_series_however_many_pairs_there_were_before() {
         let mut table = NeighbourTable::default();
-        for reading in 0..8 {
-            let brief = (0..MAX_PAIRS).map(|n| pair("/a", &format!("/{reading}-{n}"), 1_000)).collect::<Vec<_>>();
-            table.add(&brief, |_| true);
+        // After an hour, each of them has had more time than the late one has in a reading.
+        let old = (0..MAX_PAIRS).map(|n| pair("/a", &format!("/old-{n}"), 50 * MS)).collect::<Vec<_>>();
+        table.add(&old, |_| true);
+        for reading in 0..20 {
+            let mut pairs: Vec<_> = (0..500).map(|n| pair("/a", &format!("/{reading}-{n}"), 1_000)).collect();
+            pairs.push(pair("/a", "/late", 10 * MS));
+            table.add(&pairs, |_| true);
         }
-        for _ in 0..4 {
-            table.add(&[pair("/a", "/hog", 30 * MS)], |_| true);
-            table.add(&[pair("/a", "/brief", 1_000)], |_| true);
-        }
-        assert_eq!(shown(&table), [("/a".to_owned(), "/hog".to_owned(), 120 * MS)]);
-        assert!(table.pairs.len() <= MAX_PAIRS);
+        // All but its first reading, with which it was evicted.
+        assert_eq!(shown(&table), [("/a".to_owned(), "/late".to_owned(), 190 * MS)]);
+        assert!(table.pairs.size() <= MAX_PAIRS);
     }
 
     #[test]
@@ -140,7 +147,7 @@ mod tests {
         let pairs: Vec<_> = (1..2 * MAX_PAIRS).map(|n| pair("/0000", &name(n), 100 * MS)).collect();
         table.add(&pairs, |_| true);
         let before = shown(&table);
-        assert_eq!((before.len(), table.pairs.len()), (MAX_SERIES, MAX_PAIRS / 8 * 7));
+        assert_eq!((before.len(), table.pairs.size()), (MAX_SERIES, MAX_PAIRS / 8 * 7));
         table.add(&pairs[..10], |_| true);
         let after = shown(&table);
         assert!(before.iter().zip(&after).all(|(before, after)| before.1 == after.1 && before.2 <= after.2));

@@ -6,9 +6,8 @@ use std::{
     sync::Arc,
 };
 
-use super::largest::keep_largest;
 use crate::{
-    hash::HashMap,
+    aggregate::space_saving::SpaceSaving,
     why::counted::{
         CauseGroups, CauseTime, GroupTotal, LongestGroupWait,
         summary::{CauseShares, CountedCause, CountedSummary, GroupCauses, PairCauses, sort_pairs},
@@ -19,8 +18,8 @@ use crate::{
 /// interval see its last value.
 const KEPT_AFTER_LAST_WAIT_S: u64 = 300;
 
-/// Pairs of groups whose time is kept: as many as a hash map with 4,096 places holds, because one more pair would double
-/// its memory. The totals of the last minute have 13 such maps.
+/// Pairs of groups whose time is kept: those with the most. A reading adds at most as many, of which the table then keeps
+/// those with the most again. The totals of the last minute have up to 13 times as many.
 pub const MAX_PAIRS: usize = 4_096 / 8 * 7;
 
 /// Maximum number of merged groups that are counted: the hash of each name is kept.
@@ -128,7 +127,7 @@ pub struct SeriesTable {
     merged: HashSet<u64>,
     hasher: RandomState,
     all: WaitSeries,
-    pairs: HashMap<(Arc<str>, Arc<str>, CountedCause), CauseTime>,
+    pairs: SpaceSaving<(Arc<str>, Arc<str>, CountedCause), CauseTime>,
     pairs_lost: u64,
 }
 
@@ -143,7 +142,7 @@ impl SeriesTable {
             merged: HashSet::new(),
             hasher: RandomState::new(),
             all: WaitSeries::default(),
-            pairs: HashMap::default(),
+            pairs: SpaceSaving::default(),
             pairs_lost: 0,
         }
     }
@@ -178,10 +177,11 @@ impl SeriesTable {
         }
         self.pairs_lost += summary.pairs_lost;
         for PairCauses { waiting, running, cause, time } in &summary.pairs {
-            self.pairs.entry((Arc::clone(waiting), Arc::clone(running), *cause)).or_default().merge(time);
+            let key = (Arc::clone(waiting), Arc::clone(running), *cause);
+            self.pairs.entry(key, CauseTime::default).merge(time);
         }
-        // A pair that begins to cost time has room however many have cost a little before.
-        keep_largest(&mut self.pairs, MAX_PAIRS, |time| time.ns, |time| self.pairs_lost += time.waits);
+        let pairs_lost = &mut self.pairs_lost;
+        self.pairs.evict_above(MAX_PAIRS, |_, time| *pairs_lost += time.waits);
     }
 
     /// Ends the series of groups that have had no wait for five minutes, unless their cgroup `exists`: it may have waits
@@ -192,7 +192,7 @@ impl SeriesTable {
         self.series.retain(|name, series| !is_old(series) || exists(name));
         if self.series.len() < before {
             let series = &self.series;
-            self.pairs.retain(|(waiting, ..), _| series.contains_key(waiting));
+            self.pairs.retain(|(waiting, ..)| series.contains_key(waiting));
         }
     }
 
@@ -202,7 +202,7 @@ impl SeriesTable {
         self.max_series = max_series;
         self.series.retain(|name, _| selected(name));
         let series = &self.series;
-        self.pairs.retain(|(waiting, ..), _| series.contains_key(waiting) || !selected(waiting));
+        self.pairs.retain(|(waiting, ..)| series.contains_key(waiting) || !selected(waiting));
     }
 
     /// The series, by the name of their group.

@@ -10,7 +10,11 @@ use wakelat_common::{
 };
 
 use self::{coarse_counts::CoarseCounts, summary::CountedCause};
-use crate::{aggregate::key::Key, hash::HashMap, wait::Comm};
+use crate::{
+    aggregate::{key::Key, space_saving::Sum},
+    hash::HashMap,
+    wait::Comm,
+};
 
 /// The groups by which causes are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +45,12 @@ pub struct CauseTime {
     pub ns: u128,
     /// Number of waits.
     pub waits: u64,
+}
+
+impl Sum for CauseTime {
+    fn size(&self) -> u128 {
+        self.ns
+    }
 }
 
 impl CauseTime {

@@ -1,6 +1,6 @@
 //! The causes of a window that the programs have counted: of all waits, of each group, and which group waited for which.
 
-use std::{cmp::Reverse, hash::Hash, sync::Arc};
+use std::{cmp::Reverse, sync::Arc};
 
 use wakelat_common::wait_division::{DividedCause, GroupWords};
 
@@ -298,9 +298,9 @@ impl CauseTotals {
             by_index.of(index.named(words)).total.merge(&total);
         }
         let numbered: Vec<_> = self.numbered.iter().map(|words| (index.named(*words), index.of(*words))).collect();
-        // The same path can belong to several cgroups one after another.
-        let is_named_alike = index.names.len() < index.by_words.len();
-        let pairs = self.pairs.into_iter().map(|((waiting, running, cause), time)| {
+        // Several groups can have the same name, as cgroups with the same path one after another.
+        let mut pairs: HashMap<(usize, usize, CountedCause), CauseTime> = HashMap::default();
+        for ((waiting, running, cause), time) in self.pairs {
             let ((waiting, _), (running, runs)) = (numbered[waiting as usize], numbered[running as usize]);
             let cause = match (CountedCause::without_pair(cause), runs) {
                 (Some(cause), _) => cause,
@@ -312,9 +312,9 @@ impl CauseTotals {
             if by_group && let Some(sums) = by_index.get(waiting) {
                 sums.causes[cause as usize].merge(&time);
             }
-            ((waiting, running, cause), time)
-        });
-        let mut pairs: Vec<_> = if is_named_alike { merged(pairs).into_iter().collect() } else { pairs.collect() };
+            pairs.entry((waiting, running, cause)).or_default().merge(&time);
+        }
+        let mut pairs: Vec<_> = pairs.into_iter().collect();
         let mut pairs_lost = self.pairs_lost;
         if pairs.len() > limits.pairs {
             pairs.select_nth_unstable_by_key(limits.pairs, |(pair, time)| (Reverse(time.ns), *pair));
@@ -359,13 +359,6 @@ impl CauseTotals {
             not_separated: not_separated.to_vec(),
         }
     }
-}
-
-/// The sums of pairs that may occur several times.
-fn merged<P: Eq + Hash>(pairs: impl Iterator<Item = (P, CauseTime)>) -> HashMap<P, CauseTime> {
-    let mut sums: HashMap<P, CauseTime> = HashMap::default();
-    pairs.for_each(|(pair, time)| sums.entry(pair).or_default().merge(&time));
-    sums
 }
 
 /// Sorts pairs without duplicates: most time first, and by name if the time is the same.

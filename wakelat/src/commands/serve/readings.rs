@@ -13,7 +13,7 @@ use tokio::{
 
 use super::totals::SharedTotals;
 
-/// Time between two readings that nobody requests: as long as a slot of the last minute.
+/// Time between two scheduled readings: as long as a slot of the last minute.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// How much too early a reading may be. Whether it is due is checked once a second, but not to the ns.
@@ -25,7 +25,7 @@ const MAX_AGE_S: f64 = 1.0;
 /// How long an answer waits for a reading.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The readings that nobody requests.
+/// The scheduled readings.
 pub struct ReadingSchedule {
     each_second: bool,
     last: Option<Instant>,
@@ -135,7 +135,7 @@ mod tests {
             requests.made();
         };
         tokio::join!(answer, reader);
-        // Nobody reads any more.
+        // The last reading is new: no other one is requested.
         let started = tokio::time::Instant::now();
         requests.renew(&totals).await;
         assert_eq!(started.elapsed(), Duration::ZERO);
