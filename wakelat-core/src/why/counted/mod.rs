@@ -230,9 +230,9 @@ impl CauseTotals {
         self.others.add(sums);
     }
 
-    /// Whether there are waits of groups without room of their own.
-    pub fn has_others(&self) -> bool {
-        self.others.waits > 0
+    /// Whether the kernel's tables had no room for some groups or pairs.
+    pub fn lacked_room(&self) -> bool {
+        self.others.waits > 0 || self.pairs_lost > 0
     }
 
     /// Adds the time that a group waited while another ran, on one CPU.
@@ -273,6 +273,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_group_or_a_pair_without_room_shows() {
+        let mut sums = GroupSums::EMPTY;
+        sums.begin_wait(1_000);
+        let mut totals = CauseTotals::default();
+        totals.add_group([1, 0], &sums);
+        assert!(!totals.lacked_room());
+        let mut without_group = totals.clone();
+        without_group.add_other(&sums);
+        totals.add_group([2, 0], &GroupSums { pairs_lost: 1, ..sums });
+        assert!(without_group.lacked_room() && totals.lacked_room());
+    }
 
     #[test]
     fn a_percentile_is_bounded_by_its_bucket_and_by_the_longest_wait() {

@@ -238,8 +238,8 @@ impl View for ServiceView {
     }
 
     fn causes(&mut self, causes: CauseTotals, names: &dyn Names) {
-        if causes.has_others() {
-            // No room for more groups: on a machine with so many CPUs and cgroups, the tables are emptied more often.
+        if causes.lacked_room() {
+            // On a machine with so many CPUs or pairs of cgroups, the tables are emptied more often.
             self.schedule.set_each_second();
         }
         let groups = GroupNames { by: CauseGroups::Cgroups, names };
