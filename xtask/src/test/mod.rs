@@ -1,16 +1,21 @@
 //! `cargo xtask test`: the checks that a change must pass before it is merged, locally and in CI.
 
+mod background_build;
 mod guests;
 pub mod harness;
 mod step;
 mod summary;
 
 use std::io;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use wakelat_build::{Architecture, bpf_programs, static_build, workspace};
 
+use background_build::BackgroundBuild;
+use harness::TestCounts;
 use step::StepOutcome;
 use summary::TestSummary;
 
@@ -29,16 +34,29 @@ pub struct TestArgs {
 pub fn main(args: &TestArgs) -> anyhow::Result<ExitCode> {
     setup::ensure(Purpose::Test)?;
     let mut summary = TestSummary::default();
+    let mut released = None;
     if args.filter.is_none() {
-        let mut early_build = early_build_of_programs()?;
+        // One crate, and so one CPU, for more than a minute: clippy has other crates for the other CPUs.
+        let programs = BackgroundBuild::begin(bpf_programs::build_command()?)?;
         summary.add(step::check("format", cargo(&["fmt", "--all", "--check"]))?);
-        summary.add(step::check("clippy", clippy())?);
+        summary.add(step::check("clippy", clippy("--all-targets"))?);
+        // Not a target of `--all-targets`, because cargo runs it only if it is named.
+        summary.add(step::check("clippy: kernel", clippy("--test=kernel"))?);
         summary.add(step::check("documentation", documentation())?);
-        early_build.wait().context("cannot wait for cargo")?;
+        drop(programs);
         summary.add(step::silent_check("programs", bpf_programs::build_command()?)?);
+        // Uses the CPUs that the end of a build and single tests leave idle.
+        let own = Architecture::own().ok();
+        released = own.map(static_build::released_command).map(BackgroundBuild::begin).transpose()?;
     }
-    summary.add(step::tests("tests", tests(args), &mut io::stdout())?);
-    summary.add(kernel_tests(args)?);
+    summary.add(step::tests("tests", unit_tests(args), &mut io::stdout())?);
+    match released_binary(released) {
+        Ok((step, built)) => {
+            summary.add(step);
+            summary.add(kernel_tests(args, &built.binary)?);
+        }
+        Err(error) => summary.add(StepOutcome::failure(RELEASED, format!("{error:#}"))),
+    }
     if args.filter.is_none() {
         // Finds in a second what the guests would take minutes to find.
         summary.add(step::check("relocations", cargo(&["xtask", "core-check"]))?);
@@ -51,21 +69,14 @@ pub fn main(args: &TestArgs) -> anyhow::Result<ExitCode> {
     Ok(if summary.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Begins to build the BPF programs: one crate, and so one CPU, for more than a minute, while clippy has other crates for
-/// the other CPUs. What is wrong with them is reported by the steps that need them.
-fn early_build_of_programs() -> anyhow::Result<Child> {
-    let mut build = bpf_programs::build_command()?;
-    build.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("cannot run cargo")
-}
-
 fn cargo(args: &[&str]) -> Command {
     let mut cargo = workspace::cargo();
     cargo.args(args);
     cargo
 }
 
-fn clippy() -> Command {
-    cargo(&["clippy", "--workspace", "--all-targets", "--", "-Dwarnings"])
+fn clippy(targets: &str) -> Command {
+    cargo(&["clippy", "--workspace", targets, "--", "-Dwarnings"])
 }
 
 fn documentation() -> Command {
@@ -75,23 +86,31 @@ fn documentation() -> Command {
 }
 
 /// The tests that need no kernel. All of them run, even after a failure.
-fn tests(args: &TestArgs) -> Command {
-    let mut tests = cargo(&["test", "--workspace", "--exclude=wakelat-tests", "--no-fail-fast", "--"]);
+fn unit_tests(args: &TestArgs) -> Command {
+    let mut tests = static_build::unit_tests();
     // The output of a skipped test has the reason.
-    tests.arg("--show-output").args(&args.filter);
+    tests.args(["--no-fail-fast", "--", "--show-output"]).args(&args.filter);
     tests
 }
 
-/// Runs the tests of the crate `tests` on this kernel, with the binary that users and guests run.
-fn kernel_tests(args: &TestArgs) -> anyhow::Result<StepOutcome> {
-    const NAME: &str = "kernel tests";
-    let built = match Architecture::own().and_then(static_build::released) {
-        Ok(built) => built,
-        Err(error) => return Ok(StepOutcome::failure(NAME, format!("{error:#}"))),
-    };
+const RELEASED: &str = "released binary";
+
+/// Builds the binary that users and guests run, after the end of the build in the background: nothing may run beside the
+/// kernel tests.
+fn released_binary(background: Option<BackgroundBuild>) -> anyhow::Result<(StepOutcome, static_build::BuildOutput)> {
+    step::announce(RELEASED);
+    let started = Instant::now();
+    drop(background);
+    let built = static_build::released(Architecture::own()?)?;
+    let counts = TestCounts { passed: 1, ..TestCounts::default() };
+    Ok((StepOutcome { name: RELEASED, counts, suites: vec![], elapsed: started.elapsed() }, built))
+}
+
+/// Runs the kernel tests on this kernel, with the released `binary`.
+fn kernel_tests(args: &TestArgs, binary: &Path) -> anyhow::Result<StepOutcome> {
     // The guests run the same test program, so that it is built only once.
     let mut tests = static_build::kernel_tests()?;
-    tests.arg("--no-fail-fast").env("WAKELAT", built.binary);
+    tests.env("WAKELAT", binary);
     if args.full {
         // For `sustained`.
         tests.env("WAKELAT_SOAK", "60");
@@ -102,7 +121,7 @@ fn kernel_tests(args: &TestArgs) -> anyhow::Result<StepOutcome> {
     }
     // One at a time: they measure the whole machine, so parallel tests would measure each other.
     tests.args(["--", "--show-output", "--test-threads=1"]).args(&args.filter);
-    step::tests(NAME, tests, &mut io::stdout())
+    step::tests("kernel tests", tests, &mut io::stdout())
 }
 
 /// Whether `sudo` works without asking for a password. If not, the tests that need root are skipped, with

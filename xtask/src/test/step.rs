@@ -90,7 +90,8 @@ pub fn tests(name: &'static str, mut command: Command, out: &mut impl Write) -> 
     Ok(StepOutcome { name, counts, suites, elapsed: started.elapsed() })
 }
 
-fn announce(name: &str) {
+/// Prints the title of a step.
+pub fn announce(name: &str) {
     println!("\n=== {name}");
 }
 

@@ -24,17 +24,18 @@ pub struct BuildOutput {
 /// # Errors
 /// Fails if wakelat does not build.
 pub fn release() -> anyhow::Result<BuildOutput> {
-    build(["--release"], |_| {})
+    run(command(["--release"]))
 }
 
-/// Builds wakelat with additional cargo arguments; `adjust` can change the command before it runs.
-pub(crate) fn build<Arg: AsRef<OsStr>>(
-    args: impl IntoIterator<Item = Arg>,
-    adjust: impl FnOnce(&mut Command),
-) -> anyhow::Result<BuildOutput> {
+/// Returns a command that builds wakelat, with additional cargo arguments, for [`run`].
+pub(crate) fn command<Arg: AsRef<OsStr>>(args: impl IntoIterator<Item = Arg>) -> Command {
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--package=wakelat", "--bin=wakelat", "--message-format=json-render-diagnostics"]).args(args);
-    adjust(&mut cargo);
+    cargo
+}
+
+/// Builds wakelat with a [`command`]; progress goes to standard error.
+pub(crate) fn run(mut cargo: Command) -> anyhow::Result<BuildOutput> {
     let output = cargo.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
     if !output.status.success() {
         bail!("wakelat does not build");

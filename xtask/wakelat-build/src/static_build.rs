@@ -12,7 +12,14 @@ use crate::workspace;
 /// # Errors
 /// Fails if wakelat does not build.
 pub fn released(architecture: Architecture) -> anyhow::Result<BuildOutput> {
-    cargo_build::build(["--release", "--target", &architecture.target()], |cargo| link_for(cargo, architecture))
+    cargo_build::run(released_command(architecture))
+}
+
+/// Returns the command with which [`released`] builds that binary.
+pub fn released_command(architecture: Architecture) -> Command {
+    let mut cargo = cargo_build::command(["--release", "--target", &architecture.target()]);
+    link_for(&mut cargo, architecture, RELEASED);
+    cargo
 }
 
 /// Builds the binary that guests of this architecture run: the one that users run, or, for another architecture than this
@@ -21,10 +28,9 @@ pub fn released(architecture: Architecture) -> anyhow::Result<BuildOutput> {
 /// # Errors
 /// Fails if wakelat does not build.
 pub fn for_guests(architecture: Architecture) -> anyhow::Result<BuildOutput> {
-    cargo_build::build(["--release", "--target", &architecture.target()], |cargo| {
-        cargo.args(guest_profile(architecture));
-        link_for(cargo, architecture);
-    })
+    let mut cargo = released_command(architecture);
+    cargo.args(guest_profile(architecture));
+    cargo_build::run(cargo)
 }
 
 /// Builds the release binary for a `target` of this machine's architecture, with no library that it would have to find
@@ -33,29 +39,61 @@ pub fn for_guests(architecture: Architecture) -> anyhow::Result<BuildOutput> {
 /// # Errors
 /// Fails if wakelat does not build.
 pub fn release_for(target: &str) -> anyhow::Result<BuildOutput> {
-    cargo_build::build(["--release", "--target", target], |cargo| make_static(cargo, target))
+    let mut cargo = cargo_build::command(["--release", "--target", target]);
+    make_static(&mut cargo, target, RELEASED);
+    cargo_build::run(cargo)
 }
 
-/// Returns a command that builds the kernel tests and runs them on this machine.
+/// Returns a command that builds the tests of the workspace that need no kernel, and runs them on this machine.
+pub fn unit_tests() -> Command {
+    Architecture::own().map_or_else(
+        |_| {
+            let mut cargo = workspace::cargo();
+            cargo.args(TESTS);
+            cargo
+        },
+        tests_for,
+    )
+}
+
+/// Returns a command that builds the kernel tests and runs them on this machine. Their dependencies are those of
+/// [`unit_tests`], so cargo builds them only once.
 ///
 /// # Errors
 /// Fails on a machine of an architecture that there are no releases for.
 pub fn kernel_tests() -> anyhow::Result<Command> {
-    let own = Architecture::own()?;
-    Ok(cargo_for(own, &["test"]))
+    let mut cargo = tests_for(Architecture::own()?);
+    cargo.arg(KERNEL_TESTS);
+    Ok(cargo)
 }
 
-/// Returns a command that builds the programs of the kernel tests for guests: those that a guest starts with, and the
-/// tests if it runs `tests`. Those for this machine's architecture are the ones of [`kernel_tests`].
+/// Returns a command that builds the programs of the kernel tests for guests: those that a guest starts with, and, if it
+/// runs `tests`, the tests: for this machine's architecture, the ones of [`kernel_tests`].
 pub fn guest_programs(architecture: Architecture, tests: bool) -> Command {
-    // With a test, cargo also builds the programs that are not tests, because a test may run them.
-    cargo_for(architecture, if tests { &["test", "--no-run", "--test=kernel"] } else { &["build", "--bins"] })
+    if tests {
+        // Cargo also builds the programs of the package that are not tests, because a test may run them.
+        let mut cargo = tests_for(architecture);
+        cargo.args([KERNEL_TESTS, "--no-run"]);
+        return cargo;
+    }
+    cargo_for(architecture, &["build", "--bins", "--package=wakelat-tests"])
+}
+
+/// The test program of the package `wakelat-tests`, which cargo runs only if it is named.
+const KERNEL_TESTS: &str = "--test=kernel";
+
+/// Of the whole workspace: with fewer packages, their dependencies would have fewer features, and cargo would build them
+/// again.
+const TESTS: [&str; 2] = ["test", "--workspace"];
+
+fn tests_for(architecture: Architecture) -> Command {
+    cargo_for(architecture, &TESTS)
 }
 
 fn cargo_for(architecture: Architecture, arguments: &[&str]) -> Command {
     let mut cargo = workspace::cargo();
-    cargo.args(arguments).args(["--package=wakelat-tests", "--target", &architecture.target()]);
-    link_for(&mut cargo, architecture);
+    cargo.args(arguments).args(["--target", &architecture.target()]);
+    link_for(&mut cargo, architecture, STATIC);
     cargo
 }
 
@@ -66,22 +104,23 @@ fn guest_profile(architecture: Architecture) -> &'static [&'static str] {
     if architecture.is_own() { &[] } else { &["--config", "profile.release.opt-level=1"] }
 }
 
-/// Makes cargo link programs for `architecture` statically.
-fn link_for(cargo: &mut Command, architecture: Architecture) {
+/// The compiler's flags for a program that needs no library at run time, and for one without symbols too.
+const STATIC: &str = "-Ctarget-feature=+crt-static";
+const RELEASED: &str = "-Ctarget-feature=+crt-static -Cstrip=symbols";
+
+/// Makes cargo link programs for `architecture` statically, with these flags.
+fn link_for(cargo: &mut Command, architecture: Architecture, flags: &str) {
     let target = architecture.target();
-    make_static(cargo, &target);
+    make_static(cargo, &target, flags);
     if !architecture.is_own() {
         cargo.env(format!("CARGO_TARGET_{}_LINKER", in_variables(&target)), architecture.cross_linker());
     }
 }
 
-/// Makes cargo link programs for `target` statically.
-fn make_static(cargo: &mut Command, target: &str) {
+/// Makes cargo link programs for `target` statically, with these flags.
+fn make_static(cargo: &mut Command, target: &str, flags: &str) {
     // Set for this target only, because build scripts and procedural macros cannot be static.
-    cargo.env(
-        format!("CARGO_TARGET_{}_RUSTFLAGS", in_variables(target)),
-        "-Ctarget-feature=+crt-static -Cstrip=symbols",
-    );
+    cargo.env(format!("CARGO_TARGET_{}_RUSTFLAGS", in_variables(target)), flags);
     cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     if target.ends_with("-musl") {
         // ring's C code calls nothing but memcpy and the like, so any compiler for this architecture will do. Some
