@@ -75,6 +75,24 @@ pub fn set_nice(tid: u32, nice: i32) {
     assert_eq!(result, 0, "nice {nice}: {}", io::Error::last_os_error());
 }
 
+/// Another nice value of the calling thread, which threads and processes that it starts inherit; dropping it, also in a panic,
+/// restores 0.
+pub struct Niceness(());
+
+impl Niceness {
+    /// The nice value `nice` until this is dropped.
+    pub fn lower(nice: i32) -> Self {
+        set_nice(0, nice);
+        Self(())
+    }
+}
+
+impl Drop for Niceness {
+    fn drop(&mut self) {
+        set_nice(0, 0);
+    }
+}
+
 /// Gives the calling thread the name by which a test finds it: at most 15 bytes.
 ///
 /// # Panics

@@ -35,11 +35,7 @@ struct Calls {
 fn calls_of(attach: AttachCase, arguments: &[&str]) -> Result<(Calls, JsonReport), Skip> {
     machine::two_cpus()?;
     let cpus = machine::cpus();
-    // The load never ends by itself. At nice 0, the fair scheduler of Linux 6.18 can starve the kernel's own workers
-    // beside it for minutes, and with them whatever waits for a grace period.
-    task::set_nice(0, 19);
-    let mut load = Workload::Messaging(LOAD).stage();
-    task::set_nice(0, 0);
+    let mut load = Workload::Messaging(LOAD).stage_nice();
     let functions = RemoteCalls::start("wl-interrupts")?;
     load.begin();
     // A child inherits the affinity.

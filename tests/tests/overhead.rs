@@ -19,7 +19,7 @@ use wakelat_tests::{
     suite::{Case, Skip, TestOutcome},
     sysctl::Sysctl,
     wakelat::{AttachCase, Wakelat, command},
-    workload::{CpuHold, Messaging, Workload, until},
+    workload::{CpuHold, Messaging, Staged, Workload, until},
 };
 
 pub fn cases() -> Vec<Case> {
@@ -37,8 +37,14 @@ pub fn cases() -> Vec<Case> {
 /// Many tasks that do little but wake each other, on all CPUs, and never end by themselves.
 const MANY_TASKS: Messaging = Messaging { groups: 4, fan: 12, messages: usize::MAX / 1_000 };
 
-/// Messaging between so few tasks that everything else runs soon.
-const FEW_TASKS: Messaging = Messaging { groups: 2, fan: 4, ..MANY_TASKS };
+/// Messaging between so few tasks that everything else runs soon: see [`Workload::stage_nice`].
+fn few_tasks() -> Staged {
+    Workload::Messaging(Messaging { groups: 2, fan: 4, ..MANY_TASKS }).stage_nice()
+}
+
+fn many_tasks() -> Staged {
+    Workload::Messaging(MANY_TASKS).stage()
+}
 
 /// Length of the windows over which a limit holds: ns.
 const WINDOW_NS: u64 = 10_000_000_000;
@@ -93,7 +99,7 @@ impl Taken {
 /// [`taken_by`].
 fn taken<const N: usize>(
     attach: AttachCase,
-    load: &Messaging,
+    load: Staged,
     length_ns: u64,
     arguments: [&[&str]; N],
 ) -> [(Vec<Taken>, JsonReport); N] {
@@ -104,7 +110,7 @@ fn taken<const N: usize>(
 /// The cost under `load` of each wakelat that one of `start` starts, all at once: in steps of a tenth of a second, for
 /// `length_ns` from the moment at which the last of them measures. They still run.
 fn taken_by<const N: usize>(
-    load: &Messaging,
+    mut load: Staged,
     length_ns: u64,
     start: [impl FnOnce() -> Wakelat; N],
 ) -> [(Vec<Taken>, Wakelat); N] {
@@ -113,8 +119,7 @@ fn taken_by<const N: usize>(
     // the programs that are to be detached cost more than a small limit allows.
     let _soon = GracePeriodThread::real_time();
     let empty = EmptyProgram::attach();
-    let mut staged = Workload::Messaging(load.clone()).stage();
-    staged.begin();
+    load.begin();
     let mut runs = start.map(|start| {
         let wakelat = start();
         let first = Taken::by(wakelat.pid(), &empty);
@@ -125,11 +130,13 @@ fn taken_by<const N: usize>(
         block_until(begin_ns + ms(100) * tenths);
         runs.iter_mut().for_each(|(taken, wakelat)| taken.push(Taken::by(wakelat.pid(), &empty)));
     }
+    // Before grace periods take their time again.
+    drop(load);
     runs
 }
 
 /// The cost of measuring all waits of `load`, as a share of the time of all CPUs.
-fn share_of_all(attach: AttachCase, load: &Messaging) -> f64 {
+fn share_of_all(attach: AttachCase, load: Staged) -> f64 {
     let [(taken, _)] = taken(attach, load, ms(1_000), [&["--mode", "samples"]]);
     taken[taken.len() - 1].share_since(&taken[0])
 }
@@ -137,7 +144,7 @@ fn share_of_all(attach: AttachCase, load: &Messaging) -> f64 {
 /// The cost of measuring all waits of [`MANY_TASKS`], as a share of the time of all CPUs.
 fn share_of_many() -> f64 {
     static SHARE: OnceLock<f64> = OnceLock::new();
-    *SHARE.get_or_init(|| share_of_all(AttachCase::Raw, &MANY_TASKS))
+    *SHARE.get_or_init(|| share_of_all(AttachCase::Raw, many_tasks()))
 }
 
 /// A share, formatted for the flag.
@@ -183,7 +190,7 @@ fn assert_used(limit: f64, run: f64, without_limit: &[Taken]) {
 fn the_programs_time_themselves_as_the_kernel_accounts_them() -> TestOutcome {
     real_time()?;
     for arguments in [&[][..], &["--mode", "samples"], &["--from", "queued", "--class", "runqueue"]] {
-        let [(taken, report)] = taken(AttachCase::Btf, &FEW_TASKS, ms(2_000), [arguments]);
+        let [(taken, report)] = taken(AttachCase::Btf, few_tasks(), ms(2_000), [arguments]);
         let overhead = report.overhead.expect("hist reports its overhead");
         let (first, last) = (taken[0], taken[taken.len() - 1]);
         let kernel = last.programs.since(first.programs);
@@ -213,15 +220,15 @@ fn the_programs_time_themselves_as_the_kernel_accounts_them() -> TestOutcome {
 fn a_limit_is_held_where_few_tasks_wake_each_other() -> TestOutcome {
     const LITTLE: f64 = 0.001;
     real_time()?;
-    let limit = share_of_all(AttachCase::Btf, &FEW_TASKS) / 3.0;
+    let limit = share_of_all(AttachCase::Btf, few_tasks()) / 3.0;
     let [used, little] = [limit, LITTLE].map(percent);
-    // The smallest limit comes last: to load the programs of another wakelat takes much of the first second.
+    // The run with the larger limit starts in the first second of the other one, and takes much of the load's CPU time.
     let arguments = [
         &["--comm", "wl-*"][..],
-        &["--comm", "wl-*", "--max-overhead", &used],
         &["--comm", "wl-*", "--max-overhead", &little],
+        &["--comm", "wl-*", "--max-overhead", &used],
     ];
-    let [(all, _), (used, report), (little, _)] = taken(AttachCase::Btf, &FEW_TASKS, WINDOW_NS + ms(1_000), arguments);
+    let [(all, _), (little, _), (used, report)] = taken(AttachCase::Btf, few_tasks(), WINDOW_NS + ms(1_000), arguments);
     assert_held(LITTLE, &little);
     assert_used(limit, assert_held(limit, &used), &all);
     // Tasks are sampled at random: of so few, it may be none, whose waits are then counted as not sampled.
@@ -236,7 +243,7 @@ fn a_limit_is_held_by_sampling_and_pauses_on_an_overloaded_machine() -> TestOutc
     let limit = share_of_many() / 5.0;
     let formatted = percent(limit);
     let arguments = [&["--max-overhead", &formatted, "--comm", "wl-*"][..], &["--comm", "wl-*"]];
-    let [(taken, report), (all, _)] = taken(AttachCase::Raw, &MANY_TASKS, WINDOW_NS + ms(1_000), arguments);
+    let [(taken, report), (all, _)] = taken(AttachCase::Raw, many_tasks(), WINDOW_NS + ms(1_000), arguments);
     assert_used(limit, assert_held(limit, &taken), &all);
     let wakeups = report.coverage.wakeups;
     // One task in 8 of 96, at random: fewer than 2, or more than half, has a probability of one in ten thousand.
@@ -252,7 +259,7 @@ fn a_limit_is_held_by_pauses_with_the_run_queues_clock_and_in_aggregated_groups(
     let wanted = ["--mode", "aggregate", "--comm", "wl-*"];
     let ways = [&["--from", "queued"][..], &["--from", "queued", "--by", "cgroup"], &[]];
     let measured = ways.map(|way| [way, &wanted[..]].concat());
-    let all = taken(AttachCase::Btf, &MANY_TASKS, ms(1_000), [&measured[0], &measured[1], &measured[2]]);
+    let all = taken(AttachCase::Btf, many_tasks(), ms(1_000), [&measured[0], &measured[1], &measured[2]]);
     // Less than that can be impossible even without measuring anything: wakelat's own part of it is the same.
     let limits = all.map(|(taken, _)| taken[taken.len() - 1].share_since(&taken[0]) / 2.0);
     let formatted = limits.map(percent);
@@ -261,7 +268,7 @@ fn a_limit_is_held_by_pauses_with_the_run_queues_clock_and_in_aggregated_groups(
         .zip(&formatted)
         .map(|(measured, limit)| [&measured[..], &["--max-overhead", limit][..]].concat())
         .collect();
-    let runs = taken(AttachCase::Btf, &MANY_TASKS, WINDOW_NS + ms(1_000), [&limited[0], &limited[1], &limited[2]]);
+    let runs = taken(AttachCase::Btf, many_tasks(), WINDOW_NS + ms(1_000), [&limited[0], &limited[1], &limited[2]]);
     for ((taken, report), limit) in runs.into_iter().zip(limits) {
         // How much of it is used depends on whether the calls of the stopped programs leave room for short pauses.
         assert_held(limit, &taken);
@@ -288,7 +295,7 @@ fn a_limit_is_held_by_pauses_where_causes_are_aggregated_and_by_default_in_a_ser
     let causes = ["why", "--mode", "aggregate", "--json", "--max-overhead", &limit];
     let both = [&causes[..], &["serve", "--listen", &listen]];
     let start = both.map(|arguments| || Wakelat::measuring(command(arguments)));
-    let [(causes_taken, causes), (service_taken, service)] = taken_by(&MANY_TASKS, WINDOW_NS + ms(1_000), start);
+    let [(causes_taken, causes), (service_taken, service)] = taken_by(many_tasks(), WINDOW_NS + ms(1_000), start);
     let under_load = MetricSamples::scrape(&socket);
     until("the service measures after the load has ended", || {
         MetricSamples::scrape(&socket).value(MEASURED) > under_load.value(MEASURED)
@@ -322,7 +329,7 @@ fn intervals_of_a_sample_contain_the_percentiles_of_all_waits() -> TestOutcome {
     let limit = percent(share_of_many() / 4.0);
     let mut staged =
         Workload::Held(CpuHold { cpu: machine::one_cpu(), tasks: 64, length_ns: ms(14_000), seed: 12 }).stage();
-    let mut background = Workload::Messaging(MANY_TASKS).stage();
+    let mut background = many_tasks();
     let arguments = ["--by", "comm", "--max-overhead", &limit];
     let samples: Vec<_> = (0..SAMPLES).map(|_| Wakelat::hist(AttachCase::Btf, &arguments)).collect();
     background.begin();

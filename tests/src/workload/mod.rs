@@ -19,6 +19,7 @@ use crate::{
     machine,
     procfs::{self, TaskStats},
     supervisor::Supervisor,
+    task,
 };
 
 mod cause_times;
@@ -181,6 +182,15 @@ pub struct Staged {
 }
 
 impl Workload {
+    /// Like [`Self::stage`], at nice 19: for a load that never ends by itself. At nice 0, the fair scheduler of Linux 6.18 can
+    /// starve the kernel's own workers beside it for minutes, and with them whatever waits for a grace period.
+    pub fn stage_nice(self) -> Staged {
+        let nice = task::Niceness::lower(19);
+        let staged = self.stage();
+        drop(nice);
+        staged
+    }
+
     /// Stages the load and returns once its tasks are blocked.
     pub fn stage(self) -> Staged {
         let description = serde_json::to_string(&self).expect("plain data");

@@ -25,7 +25,7 @@
 //! 3. At the end of a period, the next one follows at once if the bucket allows it. Otherwise the programs
 //!    stop until the bucket holds the cost of the next period, and a random amount more.
 //! 4. The kernel also calls the programs in a pause. If these calls take most of what flows in, pauses
-//!    are long ([`DETACHED_NS`]), and the programs are detached for them.
+//!    are long ([`DETACHED_NS`]), and the programs are detached for them (except for those of `--tree`).
 //! 5. One task in 2^shift is sampled; with the run queue's clock, and if the kernel aggregates, every task.
 //!    If measuring has cost more per time than flows in, the shift rises at once by the binary logarithm of
 //!    the excess, rounded up, to at most `MAX_SHIFT`. It falls by one after `CALM_PERIODS` cheap periods in
@@ -42,6 +42,7 @@
 //! A small limit needs longer rounds, because detaching and attaching take the same CPU time whatever the
 //! limit: the bucket is then larger and fills more slowly.
 
+mod bucket;
 mod check_interval;
 mod round;
 mod sampled_tasks;
@@ -49,6 +50,7 @@ mod sampled_tasks;
 use self::{round::Round, sampled_tasks::SampledTasks};
 use super::{
     reading::{LimitReading, Pause, PauseEnd},
+    recent_mean::RecentMean,
     run_price::RunPrice,
 };
 
@@ -77,12 +79,15 @@ const IN_FIRST: f64 = 0.6;
 /// Price of a run before one was timed, and of reading its record: ns each, more than on most machines that are not
 /// emulated.
 const FIRST_PRICE_NS: f64 = 300.0;
-/// New times of this many runs weigh as much as all earlier ones in the price. The price of a run after the programs
-/// have stopped decides whether they are detached for seconds, so it follows more slowly.
+/// New times of this many runs count as much as all earlier ones in the price.
 const MANY_RUNS: f64 = 1_000.0;
-const MANY_STOPPED_RUNS: f64 = 200_000.0;
 /// Price of a run after the programs have stopped, before one was timed: ns.
 const FIRST_STOPPED_PRICE_NS: f64 = 10.0;
+/// The weight of that price: runs.
+const FIRST_STOPPED_RUNS: f64 = 20_000.0;
+/// Like [`MANY_RUNS`], after the programs have stopped: this price decides whether they are detached for seconds, so it
+/// follows more slowly.
+const MANY_STOPPED_RUNS: f64 = 200_000.0;
 
 const FIRST_PERIOD_NS: f64 = 1e8;
 const SHORTEST_PERIOD_NS: f64 = 1e7;
@@ -97,15 +102,9 @@ pub const DETACHED_NS: f64 = 2e9;
 /// inflow, and no longer if it takes less than half of that.
 const DETACH_ABOVE: f64 = 0.7;
 
-/// Time that weighs as much as all earlier time in what pauses take: ns. How often tasks switch varies much from one
-/// tenth of a second to the next.
+/// Time that counts as much as all earlier time in what pauses take: ns. How often tasks switch varies much from one tenth
+/// of a second to the next.
 const SHARE_NS: f64 = 5e8;
-
-/// A share of the time, of which `share` was measured in the last `length_ns`; 0 before the first measurement.
-fn smoothed(before: f64, share: f64, length_ns: u64) -> f64 {
-    let weight = if before == 0.0 { 1.0 } else { length_ns as f64 / (length_ns as f64 + SHARE_NS) };
-    before + weight * (share - before)
-}
 
 /// Keeps the overhead below a limit.
 #[derive(Clone, Copy, Debug)]
@@ -128,11 +127,13 @@ pub struct OverheadLimit {
     /// CPU time of detaching and attaching together: ns.
     price_of_detaching: f64,
     /// What calling the stopped programs takes: ns of CPU time per ns.
-    stopped_share: f64,
+    stopped_share: RecentMean,
     /// Whether the last period took at most half of what flows in.
     is_calm: bool,
     /// What wakelat itself takes in a pause: ns of CPU time per ns.
-    idle_share: f64,
+    idle_share: RecentMean,
+    /// The number of checks in pauses.
+    checks: usize,
     /// Whether the programs are detached for pauses.
     detaches: bool,
     /// Whether the programs are detached.
@@ -159,14 +160,15 @@ impl OverheadLimit {
             was_full: false,
             last: now,
             debited_ns: 0.0,
-            measured: RunPrice::assumed(FIRST_PRICE_NS, MANY_RUNS),
-            stopped: RunPrice::assumed(FIRST_STOPPED_PRICE_NS, MANY_STOPPED_RUNS),
+            measured: RunPrice::assumed(FIRST_PRICE_NS, MANY_RUNS, MANY_RUNS),
+            stopped: RunPrice::assumed(FIRST_STOPPED_PRICE_NS, FIRST_STOPPED_RUNS, MANY_STOPPED_RUNS),
             price_of_tool: FIRST_PRICE_NS,
             price_of_stop: 0.0,
             price_of_detaching: 2.0 * attaching_ns as f64,
-            stopped_share: 0.0,
+            stopped_share: RecentMean::unknown(SHARE_NS),
             is_calm: false,
-            idle_share: 0.0,
+            idle_share: RecentMean::unknown(SHARE_NS),
+            checks: 0,
             detaches: false,
             is_detached: false,
             slow_until_ns: 0,
@@ -186,14 +188,10 @@ impl OverheadLimit {
         Self { sampling: SampledTasks::ALL, ..self }
     }
 
-    /// How long to pause before the first period: ns. `None` if the bucket already holds what detaching would
-    /// cost.
-    pub fn first_pause(&mut self) -> Option<u64> {
-        if self.tokens >= 2.0 * self.reserve() {
-            return None;
-        }
+    /// How long to pause before the first period: ns. What the bucket holds at first is less than a period needs.
+    pub fn first_pause(&mut self) -> u64 {
         self.needed = (MARGIN * self.inflow() * self.round_ns()).min(self.capacity());
-        Some(self.missing_ns() as u64)
+        self.missing_ns() as u64
     }
 
     /// The sampling shift: one task in 2^shift is sampled.
@@ -214,7 +212,7 @@ impl OverheadLimit {
     /// Number of runs that the bucket can pay for now.
     pub fn runs(&self) -> u64 {
         // Without the reserve for detaching: 0 if the bucket holds no more than that.
-        ((self.tokens - self.reserve()) / (self.measured.ns + self.price_of_tool)) as u64
+        ((self.tokens - self.reserve()) / (self.measured.ns() + self.price_of_tool)) as u64
     }
 
     /// Debits what measuring has cost up to `now`.
@@ -223,7 +221,10 @@ impl OverheadLimit {
         let length_ns = now.at_ns.saturating_sub(last.at_ns);
         let tool_ns = now.tool_ns.saturating_sub(last.tool_ns);
         self.measured.update(&last.measured_times, &now.measured_times);
-        self.stopped.update(&last.stopped_times, &now.stopped_times);
+        // While the others are detached, only programs run that follow descendants.
+        if !self.is_detached {
+            self.stopped.update(&last.stopped_times, &now.stopped_times);
+        }
         // Includes a correction for runs that were debited at the price before they had been timed.
         let programs_ns = self.programs_ns(&now);
         let debit = programs_ns - std::mem::replace(&mut self.debited_ns, programs_ns);
@@ -236,7 +237,7 @@ impl OverheadLimit {
         self.round.attached_ns += if self.is_detached { 0 } else { length_ns };
         self.round.runs += measured + stopped;
         self.round.measured += measured;
-        self.round.measured_ns += measured as f64 * self.measured.ns;
+        self.round.measured_ns += measured as f64 * self.measured.ns();
         self.round.tool_ns += tool_ns;
     }
 
@@ -250,13 +251,13 @@ impl OverheadLimit {
         let measured_ns = measured_ns.max(1) as f64;
         let reading_ns = round.tool_ns.saturating_sub(round.of_pause_ns) as f64;
         self.price_of_tool =
-            if round.measured == 0 { 0.0 } else { (reading_ns / round.measured as f64).min(self.measured.ns) };
+            if round.measured == 0 { 0.0 } else { (reading_ns / round.measured as f64).min(self.measured.ns()) };
         let tool_share = round.tool_ns as f64 / round.length_ns.max(1) as f64;
         let share = round.measured_ns / measured_ns + tool_share;
         self.is_calm = share <= self.inflow() / 2.0;
         if self.sampling.adjust(share, self.inflow()) {
             // An upper bound, until runs at the new rate were timed.
-            self.measured.ns *= 2.0;
+            self.measured.double();
             self.price_of_tool *= 2.0;
         }
         // The length of a period is fixed before it begins, and the pause before it ends at random, so that
@@ -285,9 +286,11 @@ impl OverheadLimit {
         let before = self.last;
         self.charge(now);
         let length_ns = now.at_ns.saturating_sub(before.at_ns);
-        if length_ns > 0 {
+        self.checks += 1;
+        // Until the first check of a run, wakelat also does other things than to check.
+        if length_ns > 0 && self.checks > 1 {
             let share = now.tool_ns.saturating_sub(before.tool_ns) as f64 / length_ns as f64;
-            self.idle_share = smoothed(self.idle_share, share, length_ns);
+            self.idle_share.add(share, length_ns as f64);
         }
         if self.is_detached {
             if self.capacity() < self.price_of_detaching {
@@ -353,65 +356,16 @@ impl OverheadLimit {
         if attached_ns == 0 {
             return;
         }
-        let share = runs as f64 / attached_ns as f64 * self.stopped.ns;
-        self.stopped_share = smoothed(self.stopped_share, share, attached_ns);
+        let share = runs as f64 / attached_ns as f64 * self.stopped.ns();
+        self.stopped_share.add(share, attached_ns as f64);
         let above = DETACH_ABOVE * self.inflow_of(self.short_round_ns()) * if self.detaches { 0.5 } else { 1.0 };
-        let detaches = self.stopped_share > above;
+        let detaches = self.stopped_share.value() > above;
         if self.detaches && !detaches {
             // The bucket of short rounds is smaller, but fills faster. Together with what the larger one held, that
             // would be too much within one window.
             self.slow_until_ns = self.last.at_ns + WINDOW_NS as u64;
         }
         self.detaches = detaches;
-    }
-
-    /// CPU time that a pause takes, besides the calls of stopped programs: ns.
-    fn price_of_pause(&self) -> f64 {
-        if self.detaches { self.price_of_detaching } else { self.price_of_stop }
-    }
-
-    /// Target length of a period and its pause together: ns.
-    fn round_ns(&self) -> f64 {
-        if self.detaches { self.long_round_ns() } else { self.short_round_ns() }
-    }
-
-    /// The same if the programs stay attached.
-    fn short_round_ns(&self) -> f64 {
-        (OF_PAUSE * self.price_of_detaching / self.limit).clamp(ROUND_NS, LONGEST_ROUND_NS)
-    }
-
-    /// The same if they are detached for the pause.
-    fn long_round_ns(&self) -> f64 {
-        self.short_round_ns().max(DETACHED_ROUND_NS)
-    }
-
-    /// ns of CPU time that flow into the bucket per ns.
-    fn inflow(&self) -> f64 {
-        let is_slow = self.detaches || self.last.at_ns < self.slow_until_ns;
-        self.inflow_of(if is_slow { self.long_round_ns() } else { self.short_round_ns() })
-    }
-
-    fn inflow_of(&self, round_ns: f64) -> f64 {
-        self.limit * IN_WINDOW_NS / (WINDOW_NS + CAPACITY_ROUNDS * round_ns)
-    }
-
-    /// ns of CPU time per ns by which the bucket fills in a pause.
-    fn net_inflow(&self) -> f64 {
-        self.inflow() - if self.detaches { 0.0 } else { self.stopped_share.min(DETACH_ABOVE * self.inflow()) }
-    }
-
-    fn capacity(&self) -> f64 {
-        CAPACITY_ROUNDS * self.round_ns() * self.inflow_of(self.round_ns())
-    }
-
-    /// CPU time that detaching takes: ns.
-    fn reserve(&self) -> f64 {
-        self.price_of_detaching / 2.0
-    }
-
-    /// How long it takes until the bucket holds `needed`: ns.
-    fn missing_ns(&self) -> f64 {
-        ((self.needed - self.tokens) / self.net_inflow()).max(0.0)
     }
 }
 

@@ -5,4 +5,5 @@ mod limit;
 pub mod monitor;
 pub mod price;
 mod reading;
+mod recent_mean;
 mod run_price;

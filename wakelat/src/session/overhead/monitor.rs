@@ -33,9 +33,6 @@ use crate::collect::{Collector, RunCounts};
 use wakelat_core::aggregate::estimate::Period;
 use wakelat_kernel::{Roots, context_switches};
 
-/// When to check for the first time. How often the kernel calls the programs is not known before, and the calls of
-/// stopped programs until a later check can cost what a small limit allows in a second.
-const FIRST_CHECK: Duration = Duration::from_millis(10);
 /// Without a limit nothing is due.
 const NEVER: Duration = Duration::from_secs(365 * 86_400);
 
@@ -96,8 +93,7 @@ impl OverheadMonitor {
     }
 
     /// Attaches the programs and enforces a limit of `limit_ppm` millionths of the time of all CPUs, if there
-    /// is one: by sampling tasks if `samples_tasks`, and by pauses. If the bucket does not yet cover the cost of
-    /// detaching them, the run begins with a pause.
+    /// is one: by sampling tasks if `samples_tasks`, and by pauses. With a limit, the run begins with a pause.
     ///
     /// # Errors
     /// If the kernel refuses to attach the programs, or to read or write a map.
@@ -111,16 +107,18 @@ impl OverheadMonitor {
         let limit = OverheadLimit::new(ppm, self.cpus, attaching_ns, now);
         let mut limit = if samples_tasks { limit } else { limit.of_all_tasks() };
         let pause_ns = limit.first_pause();
-        log::debug!("attached in {attaching_ns} ns, pause of {pause_ns:?} ns: {limit:?}");
-        collector.allow_runs(limit.runs())?;
-        let length = Duration::from_nanos(pause_ns.unwrap_or(limit.period_ns()));
-        let (period, period_began_at_ns, check_at) = (Period::FIRST, now.at_ns, Instant::now() + FIRST_CHECK);
-        let until = Instant::now() + length;
-        self.limit_state = Some(LimitState { limit, shift_range: (0, 0), period, period_began_at_ns, until, check_at });
-        match pause_ns {
-            Some(_) => self.measuring_time.pause(context_switches::count(&self.proc)?, monotonic_ns()),
-            None => collector.clear_stop()?,
-        }
+        log::debug!("attached in {attaching_ns} ns, pause of {pause_ns} ns: {limit:?}");
+        self.measuring_time.pause(context_switches::count(&self.proc)?, monotonic_ns());
+        let at = Instant::now();
+        let check_at = at + Duration::from_nanos(limit.pause_check_interval_ns());
+        self.limit_state = Some(LimitState {
+            limit,
+            shift_range: (0, 0),
+            period: Period::FIRST,
+            period_began_at_ns: now.at_ns,
+            until: at + Duration::from_nanos(pause_ns),
+            check_at,
+        });
         Ok(())
     }
 
@@ -164,12 +162,10 @@ impl OverheadMonitor {
     pub fn step(&mut self, collector: &mut Collector) -> Result<OverheadAction> {
         let is_paused = self.is_paused();
         let Some(limited) = &mut self.limit_state else { return Ok(OverheadAction::Nothing) };
-        let limit = &limited.limit;
-        let interval_ns = if is_paused { limit.pause_check_interval_ns() } else { limit.check_interval_ns() };
-        limited.check_at = Instant::now() + Duration::from_nanos(interval_ns);
         if is_paused {
             return Ok(limited.end_pause(reading(collector, &self.tool_clock)?));
         }
+        limited.check_at = Instant::now() + Duration::from_nanos(limited.limit.check_interval_ns());
         // A period ends as planned: if its end depended on what happens in it, the weights of its waits would be
         // unknown. Only the run budget ends it earlier: then the programs have already stopped, and their limit
         // comes before exact weights.
@@ -264,7 +260,9 @@ impl LimitState {
         let now = Instant::now();
         let remaining = self.until.saturating_duration_since(now);
         let remaining_ns = u64::try_from(remaining.as_nanos()).unwrap_or(u64::MAX);
-        match self.limit.end_pause(reading, remaining_ns) {
+        let end = self.limit.end_pause(reading, remaining_ns);
+        self.check_at = now + Duration::from_nanos(self.limit.pause_check_interval_ns());
+        match end {
             PauseEnd::Longer(ns) => {
                 self.until = now + Duration::from_nanos(ns);
                 OverheadAction::Nothing
