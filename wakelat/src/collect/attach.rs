@@ -44,6 +44,7 @@ pub(super) struct LoadedProgram {
     /// Name in the object.
     name: String,
     pub(super) tracepoint: &'static str,
+    follows_descendants: bool,
     link: Option<Link>,
 }
 
@@ -65,6 +66,11 @@ impl ProgramSpec {
     /// A program named after its tracepoint.
     pub(super) const fn new(tracepoint: &'static str) -> Self {
         Self { tracepoint, program: tracepoint }
+    }
+
+    /// Whether it keeps the map of descendants up to date: see `wakelat-ebpf/src/process_tree.rs`.
+    fn follows_descendants(self) -> bool {
+        ["tree_fork", "tree_free"].contains(&self.program)
     }
 }
 
@@ -230,7 +236,7 @@ fn verify_by(
         if let Some(instructions) = ebpf.program(&name).and_then(verified_instructions) {
             log::info!("program {name}: {instructions} instructions verified");
         }
-        Ok(LoadedProgram { name, tracepoint, link: None })
+        Ok(LoadedProgram { name, tracepoint, follows_descendants: target.follows_descendants(), link: None })
     };
     targets.iter().map(load).collect()
 }
@@ -271,13 +277,20 @@ impl LoadedProgram {
     }
 }
 
-/// Attaches all programs in order.
+/// Attaches all programs in order, except for those that are attached.
 pub(super) fn attach(ebpf: &mut Ebpf, programs: &mut [LoadedProgram]) -> Result<()> {
-    programs.iter_mut().try_for_each(|program| program.attach(ebpf))
+    programs.iter_mut().filter(|program| program.link.is_none()).try_for_each(|program| program.attach(ebpf))
 }
 
 /// Detaches all attached programs in reverse order. A program that is running continues to its end: see
 /// [`super::rcu_grace_period`].
 pub(super) fn detach(ebpf: &mut Ebpf, programs: &mut [LoadedProgram]) -> Result<()> {
     programs.iter_mut().rev().try_for_each(|program| program.detach(ebpf))
+}
+
+/// Like [`detach`], for a pause: the programs that follow descendants stay attached, because processes are forked in a pause
+/// too. Forks are rare, so their calls cost little.
+pub(super) fn detach_for_pause(ebpf: &mut Ebpf, programs: &mut [LoadedProgram]) -> Result<()> {
+    let mut measuring = programs.iter_mut().rev().filter(|program| !program.follows_descendants);
+    measuring.try_for_each(|program| program.detach(ebpf))
 }

@@ -86,6 +86,14 @@ impl Collector {
         attach::detach(&mut self.ebpf, &mut self.programs)
     }
 
+    /// Detaches the programs that measure. Those that follow descendants stay attached.
+    ///
+    /// # Errors
+    /// If a program cannot be detached.
+    pub fn detach_for_pause(&mut self) -> Result<()> {
+        attach::detach_for_pause(&mut self.ebpf, &mut self.programs)
+    }
+
     /// Detaches the programs. Afterwards none of them is running, and the counters do not change.
     ///
     /// # Errors
@@ -95,7 +103,8 @@ impl Collector {
         self.running_programs.wait_for_grace_period().map(drop)
     }
 
-    /// Stops the programs at `now_ns` (CLOCK_MONOTONIC), waits until none of them measures, and detaches them with `detach`.
+    /// Stops the programs at `now_ns` (CLOCK_MONOTONIC), waits until none of them measures, and with `detach` detaches
+    /// them for the pause.
     /// Calls `meanwhile` when none begins to measure any more.
     ///
     /// # Errors
@@ -105,7 +114,7 @@ impl Collector {
         let result = meanwhile(self)?;
         self.running_programs.wait()?;
         if detach {
-            self.detach()?;
+            self.detach_for_pause()?;
         }
         Ok(result)
     }

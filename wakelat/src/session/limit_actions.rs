@@ -25,7 +25,7 @@ impl Run<'_> {
                 self.overhead.paused(collector)?;
             }
             OverheadAction::Detach => {
-                collector.detach()?;
+                collector.detach_for_pause()?;
                 self.overhead.paused(collector)?;
             }
             OverheadAction::Resume => {
