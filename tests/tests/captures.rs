@@ -8,7 +8,10 @@ use std::{
     process::Command,
 };
 
-use nix::sys::signal::Signal;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use rustix::thread::CapabilitySet;
 use serde_json::Value;
 use wakelat_sandbox::Launcher;
@@ -19,7 +22,7 @@ use wakelat_tests::{
     machine, once,
     privileges::{SETS, for_maps, for_real_time, own, status},
     suite::{Case, Skip, TestOutcome},
-    task::{self, Policy},
+    task::Policy,
     wakelat::{Wakelat, command},
     why::{check, list, number},
     workload::{BehindHog, Messaging, Workload, until},
@@ -34,6 +37,7 @@ pub fn cases() -> Vec<Case> {
         a_recording_ends_with_the_service_and_is_whole,
         a_recording_ends_when_there_is_no_more_room_for_it,
         a_condition_that_does_not_hold_has_no_recording,
+        the_metrics_show_that_the_capture_process_has_ended,
         the_capture_process_and_its_recordings_keep_only_what_they_need,
         a_process_that_starts_programs_writes_only_in_its_directory,
     ]
@@ -157,10 +161,8 @@ fn a_recording_ends_with_the_service_and_is_whole() -> TestOutcome {
 fn a_recording_ends_when_there_is_no_more_room_for_it() -> TestOutcome {
     Hierarchy::find()?;
     let mut service = recording(&["--capture-size", "100K"]);
-    // Some MB in each second of the minute that is asked for. The load never ends by itself, so it runs at nice 19.
-    task::set_nice(0, 19);
-    let mut load = Workload::Messaging(Messaging { groups: 1, fan: 2, messages: usize::MAX / 1_000 }).stage();
-    task::set_nice(0, 0);
+    // Some MB in each second of the minute that is asked for.
+    let mut load = Workload::Messaging(Messaging { groups: 1, fan: 2, messages: usize::MAX / 1_000 }).stage_nice();
     load.begin();
     service.wakelat.until_says("capture-1.wakelat`");
     let (document, _) = why(&service.captures().join("capture-1.wakelat"), &[]);
@@ -188,6 +190,19 @@ fn a_condition_that_does_not_hold_has_no_recording() -> TestOutcome {
 fn child_of(pid: u32) -> Option<u32> {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     children.split_whitespace().next().and_then(|pid| pid.parse().ok())
+}
+
+fn the_metrics_show_that_the_capture_process_has_ended() -> TestOutcome {
+    Hierarchy::find()?;
+    let service = Service::start(&["--capture", "max>1h"]);
+    let is_up = || service.metrics().value("wakelat_capture_process_up");
+    assert_eq!(is_up(), 1.0);
+    let process = child_of(service.wakelat.pid()).expect("a capture process");
+    kill(Pid::from_raw(process as i32), Signal::SIGKILL).expect("a process of this test");
+    until("the service has noticed it", || is_up() == 0.0);
+    let (said, _) = service.end();
+    assert!(said.contains("the capture process has ended"), "{said}");
+    Ok(())
 }
 
 fn the_capture_process_and_its_recordings_keep_only_what_they_need() -> TestOutcome {

@@ -269,8 +269,9 @@ fn metric_names(text: &str) -> BTreeSet<&str> {
 
 /// The names of labels that queries in a text select by.
 fn selected_labels(text: &str) -> BTreeSet<&str> {
-    let names = text.match_indices("=\"").chain(text.match_indices("=~\"")).map(|(at, _)| {
-        let before = &text[..at];
+    let operators = ["=\"", "=~\"", "!~\""].into_iter().flat_map(|operator| text.match_indices(operator));
+    let names = operators.map(|(at, _)| {
+        let before = text[..at].trim_end_matches('!');
         &before[before.rfind(|c: char| c != '_' && !c.is_ascii_alphanumeric()).map_or(0, |end| end + 1)..]
     });
     names.collect()

@@ -5,7 +5,7 @@ use std::{
     os::{
         linux::net::SocketAddrExt as _,
         unix::{
-            fs::PermissionsExt as _,
+            fs::{PermissionsExt as _, symlink},
             net::{SocketAddr, UnixDatagram},
             process::CommandExt as _,
         },
@@ -46,6 +46,8 @@ struct ManagedService {
     wakelat: Wakelat,
     messages: UnixDatagram,
     directory: tempfile::TempDir,
+    /// Has the file that the configuration file is a link to.
+    linked: tempfile::TempDir,
 }
 
 impl ManagedService {
@@ -62,14 +64,17 @@ impl ManagedService {
         let address = SocketAddr::from_abstract_name(&name).expect("a short name");
         let messages = UnixDatagram::bind_addr(&address).expect("a free name");
         messages.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+        let linked = tempfile::tempdir().expect("a temporary directory");
+        fs::set_permissions(linked.path(), fs::Permissions::from_mode(0o755)).expect("own directory");
         let file = directory.path().join("serve.toml");
         let socket = directory.path().join("socket");
         let listen = format!("unix:{}", socket.display());
-        fs::write(&file, settings).expect("a file");
+        fs::write(linked.path().join("settings"), settings).expect("a file");
+        symlink(linked.path().join("settings"), &file).expect("a new name");
         let file = file.display().to_string();
         let mut command = make(directory.path(), &["serve", "--config", &file, "--listen", &listen]);
         command.env("NOTIFY_SOCKET", format!("@{name}")).env("WATCHDOG_USEC", "3000000");
-        Self { wakelat: Wakelat::measuring(command), messages, directory }
+        Self { wakelat: Wakelat::measuring(command), messages, directory, linked }
     }
 
     fn socket(&self) -> PathBuf {
@@ -95,9 +100,9 @@ impl ManagedService {
 
     /// Replaces the configuration file as editors do, and sends SIGHUP. Returns when the service is ready again.
     fn reload(&self, settings: &str) {
-        let new = self.directory.path().join("new");
+        let new = self.linked.path().join("new");
         fs::write(&new, settings).expect("a file");
-        fs::rename(&new, self.directory.path().join("serve.toml")).expect("a file to replace");
+        fs::rename(&new, self.linked.path().join("settings")).expect("a file to replace");
         self.wakelat.signal(Signal::SIGHUP);
         let state = self.next_state();
         assert!(state.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{state}");

@@ -7,9 +7,18 @@ use super::{
     metric_family::{FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricUnit},
 };
 
-/// The captures of one condition.
+/// The captures so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaptureCounts {
+    /// Whether the process that records is running.
+    pub is_running: bool,
+    /// By condition.
+    pub conditions: Vec<ConditionCaptures>,
+}
+
+/// The captures of one condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConditionCaptures {
     /// The condition, as in the settings.
     pub condition: String,
     /// Captures that were written.
@@ -31,17 +40,18 @@ pub struct LastCapture {
     pub unix_ns: u64,
 }
 
-/// The metrics of the captures of all conditions.
-pub(super) fn families(counts: &[CaptureCounts]) -> Vec<MetricFamily<'static>> {
+/// The metrics of the captures.
+pub(super) fn families(counts: &CaptureCounts) -> Vec<MetricFamily<'static>> {
+    let CaptureCounts { is_running, conditions } = counts;
     let labels = |pairs: &[(&'static str, &str)]| -> Rc<Labels> {
         Rc::new(pairs.iter().map(|(name, value)| (*name, Cow::Owned((*value).to_owned()))).collect())
     };
-    let captures = counts.iter().flat_map(|of| {
+    let captures = conditions.iter().flat_map(|of| {
         let labels = labels(&[("condition", &of.condition)]);
         [("written", of.written), ("failed", of.failed)]
             .map(|(result, count)| FamilyMetric::number(&labels, Some(("result", result)), MetricNumber::Count(count)))
     });
-    let last = || counts.iter().filter_map(|of| Some((of.condition.as_str(), of.last.as_ref()?)));
+    let last = || conditions.iter().filter_map(|of| Some((of.condition.as_str(), of.last.as_ref()?)));
     let times = last().map(|(condition, last)| {
         FamilyMetric::number(&labels(&[("condition", condition)]), None, MetricNumber::Ns(last.unix_ns.into()))
     });
@@ -50,7 +60,15 @@ pub(super) fn families(counts: &[CaptureCounts]) -> Vec<MetricFamily<'static>> {
         FamilyMetric::number(&labels, None, MetricNumber::Count(1))
     });
     let family = |name, kind, unit, help, metrics| MetricFamily { name, kind, unit, help, metrics };
+    let running = FamilyMetric::number(&Rc::default(), None, MetricNumber::Count((*is_running).into()));
     vec![
+        family(
+            "wakelat_capture_process_up",
+            FamilyKind::Gauge,
+            MetricUnit::Ratio,
+            "Whether the process that records (--capture) is running.",
+            vec![running],
+        ),
         family(
             "wakelat_captures",
             FamilyKind::Counter,

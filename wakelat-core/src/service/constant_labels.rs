@@ -1,6 +1,9 @@
 //! Labels that all series have, such as the name of a cluster.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Display},
+};
 
 use serde::{Deserialize, Serialize, de::Error as _};
 
@@ -30,8 +33,23 @@ const MAX_VALUE: usize = 256;
 const MAX_LABELS: usize = 16;
 
 /// The value of a label, escaped.
-pub fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+pub struct EscapedValue<'a>(pub &'a str);
+
+impl Display for EscapedValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some(at) = rest.find(['\\', '"', '\n']) {
+            let (before, special) = rest.split_at(at);
+            f.write_str(before)?;
+            f.write_str(match special.as_bytes()[0] {
+                b'\n' => "\\n",
+                b'"' => "\\\"",
+                _ => "\\\\",
+            })?;
+            rest = &special[1..];
+        }
+        f.write_str(rest)
+    }
 }
 
 /// Labels with the same values in all series, by their names.
@@ -86,7 +104,7 @@ impl<'de> Deserialize<'de> for ConstantLabels {
 impl fmt::Display for ConstantLabels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (name, value)) in self.0.iter().enumerate() {
-            write!(f, "{}{name}=\"{}\"", if index == 0 { "" } else { "," }, escaped(value))?;
+            write!(f, "{}{name}=\"{}\"", if index == 0 { "" } else { "," }, EscapedValue(value))?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{cgroup_labels::Labels, series::WaitSeries};
-use crate::{report::Report, why::counted::LongestGroupWait};
+use crate::why::counted::LongestGroupWait;
 
 /// A wait of a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,9 +19,10 @@ pub struct WaitExemplar {
 
 impl WaitExemplar {
     /// The longest wait of the last 60 to 70 seconds: the one of `wakelat_wait_recent_max_seconds`. `None` without waits.
-    pub fn of(series: &WaitSeries, report: &Report, now_s: u64) -> Option<Self> {
+    /// `unix_offset_ns` is the offset from CLOCK_MONOTONIC to the Unix epoch.
+    pub fn of(series: &WaitSeries, unix_offset_ns: i64, now_s: u64) -> Option<Self> {
         let LongestGroupWait { latency_ns, at_ns, tid, comm } = series.recent_longest(now_s)?;
         let labels = vec![("tid", Cow::Owned(tid.to_string())), ("comm", Cow::Owned(comm.to_string()))];
-        Some(Self { latency_ns, at_unix_ns: at_ns.saturating_add_signed(report.unix_offset_ns), labels })
+        Some(Self { latency_ns, at_unix_ns: at_ns.saturating_add_signed(unix_offset_ns), labels })
     }
 }

@@ -26,6 +26,8 @@ pub struct MetricsSnapshot<'a> {
     pub neighbours: &'a NeighbourTable,
     /// Coverage and overhead since the start; the same waits as in `series`.
     pub report: &'a Report,
+    /// How far the wall clock was set, and the machine suspended, between the start and the last reading: ns.
+    pub clock_step_ns: i64,
     /// The clock of the series: seconds.
     pub now_s: u64,
     /// The version of wakelat.
@@ -36,8 +38,21 @@ pub struct MetricsSnapshot<'a> {
     pub exports: Option<ExportCounts>,
     /// The names of pods and containers, if the kubelet is asked for them.
     pub pods: Option<&'a PodLabelTable>,
-    /// The captures of each condition, if there are conditions.
-    pub captures: &'a [CaptureCounts],
+    /// The captures, if there are conditions.
+    pub captures: Option<&'a CaptureCounts>,
+}
+
+impl MetricsSnapshot<'_> {
+    /// Until when everything is counted: ns since 1970-01-01 UTC.
+    pub(super) fn end_unix_ns(&self) -> u64 {
+        let end_unix_ns = self.report.start_unix_ns.saturating_add(self.report.duration_ns);
+        end_unix_ns.saturating_add_signed(self.clock_step_ns)
+    }
+
+    /// Offset from CLOCK_MONOTONIC to the Unix epoch at the last reading: ns.
+    fn unix_offset_ns(&self) -> i64 {
+        self.report.unix_offset_ns.saturating_add(self.clock_step_ns)
+    }
 }
 
 /// The classic buckets of a histogram: the largest value of each (ns), and the number of waits up to it. The powers of
@@ -134,7 +149,10 @@ fn waits<'a>(snapshot: &MetricsSnapshot<'a>, families: &mut Families<'a, '_>) {
         labels: Rc::clone(labels),
         label: None,
         series: series.number(),
-        value: MetricValue::Histogram(series.total(), WaitExemplar::of(series, snapshot.report, snapshot.now_s)),
+        value: MetricValue::Histogram(
+            series.total(),
+            WaitExemplar::of(series, snapshot.unix_offset_ns(), snapshot.now_s),
+        ),
     });
     families.add(
         "wakelat_wait_seconds",
@@ -259,8 +277,8 @@ fn coverage(snapshot: &MetricsSnapshot, families: &mut Families) {
         families.results("wakelat_kubelet_requests", "request", requests, pods.requests());
         families.number("wakelat_kubelet_pods", "pod", "Pods in the last list of the kubelet.", pods.pods());
     }
-    if !snapshot.captures.is_empty() {
-        capture_counts::families(snapshot.captures).into_iter().for_each(&mut *families.0);
+    if let Some(captures) = snapshot.captures {
+        capture_counts::families(captures).into_iter().for_each(&mut *families.0);
     }
     let lost = "Parts of waits whose pair of cgroups had no room.";
     families.counter("wakelat_pairs_lost", "part", lost, snapshot.series.pairs_lost());
@@ -283,10 +301,13 @@ fn cost(snapshot: &MetricsSnapshot, families: &mut Families) {
     if let Some(waited_ns) = report.reader_waited_ns {
         families.time("wakelat_reader_wait_seconds", "Time that wakelat itself waited for a CPU.", waited_ns);
     }
-    let end_ns = u128::from(report.start_unix_ns) + u128::from(report.duration_ns);
     let instants = [
         (START_TIME, "When measuring began: seconds since 1970-01-01 UTC.", report.start_unix_ns.into()),
-        (LAST_READ_TIME, "Until when everything is counted: seconds since 1970-01-01 UTC.", end_ns),
+        (
+            LAST_READ_TIME,
+            "Until when everything is counted: seconds since 1970-01-01 UTC.",
+            snapshot.end_unix_ns().into(),
+        ),
     ];
     for (name, help, unix_ns) in instants {
         families.single(name, FamilyKind::Gauge, MetricUnit::Seconds, help, MetricNumber::Ns(unix_ns));
@@ -310,6 +331,18 @@ pub(super) mod testing {
         why::counted::summary::testing::one_neighbour,
     };
 
+    /// The metrics of a service without anything that can be configured, at second 1 of the clock of its series.
+    pub fn plain<'a>(
+        series: &'a SeriesTable,
+        neighbours: &'a NeighbourTable,
+        report: &'a Report,
+        labels: &'a ConstantLabels,
+    ) -> MetricsSnapshot<'a> {
+        let (clock_step_ns, now_s, version) = (0, 1, "1.0");
+        let (exports, pods, captures) = (None, None, None);
+        MetricsSnapshot { series, neighbours, report, clock_step_ns, now_s, version, labels, exports, pods, captures }
+    }
+
     /// Calls `use_it` with the metrics of two cgroups.
     pub fn with_example<T>(labels: &ConstantLabels, use_it: impl FnOnce(&MetricsSnapshot) -> T) -> T {
         let mut series = SeriesTable::new(10);
@@ -321,18 +354,7 @@ pub(super) mod testing {
         let programs = ProgramTime { ns: 10_000_000, switches: 5, timed_runs: 1 };
         report.overhead = Some(Overhead { cpus: 2, tool_ns: 10_000_000, programs });
         let mut neighbours = NeighbourTable::default();
-        (0..20).for_each(|_| neighbours.add(&one_neighbour().pairs, |name| series.has(name)));
-        let (version, exports, pods) = ("1.0", None, None);
-        use_it(&MetricsSnapshot {
-            series: &series,
-            neighbours: &neighbours,
-            report: &report,
-            now_s: 1,
-            version,
-            labels,
-            exports,
-            pods,
-            captures: &[],
-        })
+        (0..20).for_each(|_| neighbours.add(&one_neighbour().pairs, 1, |name| series.has(name)));
+        use_it(&plain(&series, &neighbours, &report, labels))
     }
 }

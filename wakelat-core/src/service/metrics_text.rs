@@ -5,7 +5,7 @@
 use std::fmt::{self, Display, Write as _};
 
 use super::{
-    constant_labels::escaped,
+    constant_labels::EscapedValue,
     exemplar::WaitExemplar,
     metric_families::{MetricsSnapshot, classic_buckets, each_family},
     metric_family::{FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricUnit, MetricValue},
@@ -22,7 +22,8 @@ pub enum TextFormat {
 
 /// Renders all metrics.
 pub fn render(snapshot: &MetricsSnapshot, format: TextFormat) -> String {
-    let mut text = MetricsText { out: String::new(), format, constant: snapshot.labels.to_string() };
+    let constant = snapshot.labels.to_string();
+    let mut text = MetricsText { out: String::new(), format, constant, labels: String::new() };
     each_family(snapshot, |family| text.family(&family));
     if format == TextFormat::OpenMetrics {
         text.out.push_str("# EOF\n");
@@ -35,7 +36,11 @@ struct Seconds(u128);
 
 impl Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:09}", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
+        // Almost always: a division of 128 bits is slow.
+        match u64::try_from(self.0) {
+            Ok(ns) => write!(f, "{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000),
+            Err(_) => write!(f, "{}.{:09}", self.0 / 1_000_000_000, self.0 % 1_000_000_000),
+        }
     }
 }
 
@@ -55,9 +60,27 @@ struct OptionalExemplar<'a>(Option<&'a WaitExemplar>);
 impl Display for OptionalExemplar<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(WaitExemplar { latency_ns, at_unix_ns, labels }) = self.0 else { return Ok(()) };
-        let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+        let labels: Vec<String> =
+            labels.iter().map(|(name, value)| format!("{name}=\"{}\"", EscapedValue(value))).collect();
         let [value, at] = [*latency_ns, *at_unix_ns].map(|ns| Seconds(ns.into()));
         write!(f, " # {{{}}} {value} {at}", labels.join(","))
+    }
+}
+
+/// A bucket, as the label `le` has it.
+enum Bucket {
+    /// Of values up to so many ns.
+    UpTo(u64),
+    /// Of all values.
+    All,
+}
+
+impl Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UpTo(ns) => Seconds((*ns).into()).fmt(f),
+            Self::All => f.write_str("+Inf"),
+        }
     }
 }
 
@@ -67,6 +90,8 @@ struct MetricsText {
     format: TextFormat,
     /// The labels that all series have.
     constant: String,
+    /// The labels of the metric that is being added: `name="value"` pairs, separated by commas.
+    labels: String,
 }
 
 impl MetricsText {
@@ -88,40 +113,55 @@ impl MetricsText {
     }
 
     fn metric(&mut self, name: &str, suffix: &str, metric: &FamilyMetric) {
-        let shared = metric.labels.iter().map(|(name, value)| (*name, value.as_ref())).chain(metric.label);
-        let mut labels: String = shared.map(|(name, value)| format!("{name}=\"{}\",", escaped(value))).collect();
-        labels.pop();
+        self.labels.clear();
+        for (name, value) in metric.labels.iter().map(|(name, value)| (*name, value.as_ref())).chain(metric.label) {
+            let separator = if self.labels.is_empty() { "" } else { "," };
+            _ = write!(self.labels, "{separator}{name}=\"{}\"", EscapedValue(value));
+        }
         match &metric.value {
-            MetricValue::Number(number) => self.sample(name, suffix, &labels, number),
-            MetricValue::Summary { count, sum_ns } => self.count_and_sum(name, &labels, *count, *sum_ns),
+            MetricValue::Number(number) => self.sample(name, suffix, None, number),
+            MetricValue::Summary { count, sum_ns } => self.count_and_sum(name, *count, *sum_ns),
             MetricValue::Histogram(total, exemplar) => {
                 let mut exemplar = exemplar.as_ref().filter(|_| self.format == TextFormat::OpenMetrics);
                 for (last_ns, count) in classic_buckets(total) {
-                    let le = format!("{labels},le=\"{}\"", Seconds(u128::from(last_ns)));
-                    let own = exemplar.take_if(|exemplar| exemplar.latency_ns <= last_ns);
-                    self.sample(name, "_bucket", &le, format_args!("{count}{}", OptionalExemplar(own)));
+                    let own = OptionalExemplar(exemplar.take_if(|exemplar| exemplar.latency_ns <= last_ns));
+                    self.sample(name, "_bucket", Some(Bucket::UpTo(last_ns)), format_args!("{count}{own}"));
                 }
                 let all = format_args!("{}{}", total.waits, OptionalExemplar(exemplar));
-                self.sample(name, "_bucket", &format!("{labels},le=\"+Inf\""), all);
-                self.count_and_sum(name, &labels, total.waits, total.sum_ns);
+                self.sample(name, "_bucket", Some(Bucket::All), all);
+                self.count_and_sum(name, total.waits, total.sum_ns);
             }
         }
     }
 
-    fn count_and_sum(&mut self, name: &str, labels: &str, count: u64, sum_ns: u128) {
-        self.sample(name, "_sum", labels, Seconds(sum_ns));
-        self.sample(name, "_count", labels, count);
+    fn count_and_sum(&mut self, name: &str, count: u64, sum_ns: u128) {
+        self.sample(name, "_sum", None, Seconds(sum_ns));
+        self.sample(name, "_count", None, count);
     }
 
-    /// Adds a sample; `labels` are `name="value"` pairs, separated by commas.
-    fn sample(&mut self, name: &str, suffix: &str, labels: &str, value: impl Display) {
-        let constant = &self.constant;
-        _ = match (labels.is_empty(), constant.is_empty()) {
-            (true, true) => writeln!(self.out, "{name}{suffix} {value}"),
-            (false, true) => writeln!(self.out, "{name}{suffix}{{{labels}}} {value}"),
-            (true, false) => writeln!(self.out, "{name}{suffix}{{{constant}}} {value}"),
-            (false, false) => writeln!(self.out, "{name}{suffix}{{{labels},{constant}}} {value}"),
-        };
+    /// Adds a sample of the metric with the labels `self.labels`, or of a bucket of it.
+    fn sample(&mut self, name: &str, suffix: &str, bucket: Option<Bucket>, value: impl Display) {
+        let Self { out, constant, labels, .. } = self;
+        out.push_str(name);
+        out.push_str(suffix);
+        let name_ends_at = out.len();
+        let begin_label = |out: &mut String| out.push(if out.len() == name_ends_at { '{' } else { ',' });
+        if !labels.is_empty() {
+            begin_label(out);
+            out.push_str(labels);
+        }
+        if let Some(bucket) = bucket {
+            begin_label(out);
+            _ = write!(out, "le=\"{bucket}\"");
+        }
+        if !constant.is_empty() {
+            begin_label(out);
+            out.push_str(constant);
+        }
+        if out.len() > name_ends_at {
+            out.push('}');
+        }
+        _ = writeln!(out, " {value}");
     }
 }
 

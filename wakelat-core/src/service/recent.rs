@@ -17,6 +17,11 @@ const EARLY_NS: u64 = 500_000_000;
 /// Complete slots that are kept.
 const SLOTS: usize = 12;
 
+/// A time, rounded up to whole slots: ns.
+pub fn whole_slots(ns: u64) -> u64 {
+    ns.next_multiple_of(SLOT_NS)
+}
+
 /// The longest time that [`RecentTotals::last`] covers: ns.
 pub const MAX_LAST_NS: u64 = SLOT_NS * SLOTS as u64;
 
@@ -42,6 +47,11 @@ impl RecentTotals {
     /// No time has passed yet. Each slot has at most `max_series` series.
     pub fn new(max_series: usize) -> Self {
         Self { max_series, complete: VecDeque::new(), waits: SeriesTable::new(max_series), begin: Report::default() }
+    }
+
+    /// Allows `max_series` in each slot that begins from now on.
+    pub fn set_max_series(&mut self, max_series: usize) {
+        self.max_series = max_series;
     }
 
     /// Adds waits; the report that covers them follows.

@@ -7,7 +7,7 @@ pub(crate) mod clock;
 mod drain;
 mod end_window;
 mod environment;
-mod ignored_signal;
+pub mod ignored_signal;
 mod limit_actions;
 mod measured_command;
 mod name_resolver;

@@ -54,7 +54,8 @@ impl OtlpExporter {
     /// An encoded `ExportMetricsServiceRequest` with all metrics.
     pub fn export(&mut self, snapshot: &MetricsSnapshot) -> Vec<u8> {
         let began_unix_ns = snapshot.report.start_unix_ns;
-        let end_unix_ns = began_unix_ns.saturating_add(snapshot.report.duration_ns);
+        // Also after the clock was set back, no point ends before it begins.
+        let end_unix_ns = snapshot.end_unix_ns().max(self.streams.previous_end_unix_ns(began_unix_ns));
         let mut export = Export { exporter: self, began_unix_ns, end_unix_ns, metrics: Vec::new() };
         // Each point has these instants itself.
         each_family(snapshot, |family| {
@@ -271,6 +272,7 @@ mod tests {
         service::{
             constant_labels::ConstantLabels,
             export_counts::ExportCounts,
+            metric_families::testing,
             neighbours::NeighbourTable,
             node_pods::testing::{UID, path, pods},
             pod_labels::{KubeletResult, PodLabelTable},
@@ -293,10 +295,9 @@ mod tests {
         let report = Report { start_unix_ns: 1_000, duration_ns: times * 1_000_000_000, ..Report::default() };
         let exports = Some(ExportCounts::default());
         let labels = &ConstantLabels::new([("zone".to_owned(), "a".to_owned())].into()).unwrap();
-        let (neighbours, version) = (&NeighbourTable::default(), "1.0");
-        let (report, now_s) = (&report, times);
+        let neighbours = &NeighbourTable::default();
         let snapshot =
-            MetricsSnapshot { series, neighbours, report, now_s, version, labels, exports, pods, captures: &[] };
+            MetricsSnapshot { now_s: times, exports, pods, ..testing::plain(series, neighbours, &report, labels) };
         let request = ExportMetricsServiceRequest::decode(&exporter.export(&snapshot)[..]).unwrap();
         let resource = &request.resource_metrics[0];
         let attributes = &resource.resource.as_ref().unwrap().attributes;

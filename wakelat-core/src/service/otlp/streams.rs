@@ -48,6 +48,11 @@ pub(super) struct Streams {
 }
 
 impl Streams {
+    /// Until when the previous export counted, or since when the first one counts.
+    pub fn previous_end_unix_ns(&self, began_unix_ns: u64) -> u64 {
+        self.previous_end_unix_ns.unwrap_or(began_unix_ns)
+    }
+
     /// The point of a stream with this cumulative value, in an export of everything since `began_unix_ns`. Under `delta`,
     /// `None` if nothing was added.
     pub fn point(
@@ -58,7 +63,7 @@ impl Streams {
         began_unix_ns: u64,
         delta: bool,
     ) -> Option<StreamPoint> {
-        let previous_end_unix_ns = self.previous_end_unix_ns.unwrap_or(began_unix_ns);
+        let previous_end_unix_ns = self.previous_end_unix_ns(began_unix_ns);
         let known = self.by_key.get(&key).filter(|stream| stream.series == series);
         // A stream that the previous export did not have was 0 at its end.
         let start_unix_ns = known.map_or(previous_end_unix_ns, |stream| stream.start_unix_ns);

@@ -16,7 +16,7 @@ use anyhow::{Context as _, Result};
 use wakelat_core::{
     service::{
         capture_condition::CaptureReason,
-        capture_counts::{CaptureCounts, LastCapture},
+        capture_counts::{CaptureCounts, ConditionCaptures, LastCapture},
         capture_watch::CaptureWatch,
     },
     why::counted::summary::CountedSummary,
@@ -43,7 +43,7 @@ pub struct Captures {
     process: Option<CaptureLink>,
     /// Why the current recording is made, if there is one.
     reason: Option<CaptureReason>,
-    counts: Vec<CaptureCounts>,
+    counts: CaptureCounts,
 }
 
 /// The connection to the capture process.
@@ -63,18 +63,19 @@ impl Captures {
         let directory = DirBuilder::new().recursive(true).mode(0o700).create(&settings.dir);
         directory.with_context(|| format!("cannot create the directory `{}`", settings.dir.display()))?;
         let rules = &settings.conditions;
-        let counts = rules.iter().map(|rule| CaptureCounts { condition: rule.to_string(), ..CaptureCounts::default() });
+        let of = |condition| ConditionCaptures { condition, ..ConditionCaptures::default() };
+        let conditions = rules.iter().map(|rule| of(rule.to_string())).collect();
         Ok(Self {
             watch: CaptureWatch::new(rules.iter().map(|rule| rule.condition), settings.interval_ns),
             process: Some(CaptureLink::start(config)?),
             reason: None,
-            counts: counts.collect(),
+            counts: CaptureCounts { is_running: true, conditions },
             settings: settings.clone(),
         })
     }
 
-    /// The captures of each condition so far.
-    pub fn counts(&self) -> &[CaptureCounts] {
+    /// The captures so far.
+    pub fn counts(&self) -> &CaptureCounts {
         &self.counts
     }
 
@@ -94,6 +95,7 @@ impl Captures {
         received.unwrap_or_default().into_iter().for_each(|reply| self.replied(reply));
         if has_ended {
             self.process = None;
+            self.counts.is_running = false;
             self.replied(CaptureReply::Failed { why: "the capture process has ended".to_owned() });
             status("warning: the capture process has ended; no condition has a capture any more");
             return;
@@ -109,7 +111,7 @@ impl Captures {
     fn replied(&mut self, reply: CaptureReply) {
         let ended = self.watch.ended(monotonic_ns());
         let Some((reason, condition)) = self.reason.take().zip(ended) else { return };
-        let Some(counts) = self.counts.get_mut(condition) else { return };
+        let Some(counts) = self.counts.conditions.get_mut(condition) else { return };
         match reply {
             CaptureReply::Ready => {}
             CaptureReply::Written { file, bytes } => {

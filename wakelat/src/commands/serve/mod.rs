@@ -1,9 +1,10 @@
-//! `serve`: measures all the time, and answers requests for metrics and causes over HTTP.
+//! `serve`: measures continuously, and answers requests for metrics and causes over HTTP.
 //!
 //! Every few seconds, the event loop of the run reads the kernel's tables and adds their contents to the totals
 //! ([`totals`]). A second thread answers requests from the totals ([`connections`]); if these are older than a second, it
-//! requests a reading first ([`readings`]). Requests change nothing, and a client that asks without pause causes a reading
-//! and a rendering a second. The CPU time of that thread is not limited: otherwise, such a client could end measuring.
+//! requests a reading first ([`readings`]). Requests change nothing else, and a client that asks without pause causes a
+//! reading a second; an answer is rendered once between two readings, except for `/why` of many different times. The CPU
+//! time of that thread is not limited: otherwise, such a client could end measuring.
 
 mod captures;
 mod connections;
@@ -23,7 +24,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use signal_hook::consts::SIGHUP;
 use tokio::{signal::unix::SignalKind, sync::Notify};
 
 use self::{
@@ -40,7 +42,7 @@ use super::measurement::prepare;
 use crate::{
     collect::{Collector, heap},
     config::{CaptureProcessConfig, ServeConfig, ServeFile, ServeSettings},
-    session::{self, StopReason, View},
+    session::{self, StopReason, View, ignored_signal::is_ignored},
     status::status,
 };
 use wakelat_core::{
@@ -69,6 +71,10 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
         return Ok(StopReason::Done);
     }
     heap::return_large_blocks();
+    if config.file.is_some() && !is_ignored(SignalKind::hangup()) {
+        // Until the session catches it, SIGHUP would end the service. Nothing reads the flag: the settings are new.
+        signal_hook::flag::register(SIGHUP, Arc::default()).context("cannot catch SIGHUP")?;
+    }
     let manager = ServiceManager::connect()?;
     let listen = &config.settings.listen;
     let listener = ServiceSocket::bind(listen)?;
@@ -115,10 +121,14 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
     stopped
 }
 
-/// The directory of a file.
-fn directory_of(file: &Path) -> Option<PathBuf> {
-    let directory = file.parent()?;
-    Some(if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory.to_owned() })
+/// The directories in which a file is looked up: its own, and that of the file that it is a link to.
+fn directories_of(file: &Path) -> impl Iterator<Item = PathBuf> {
+    let directory_of = |file: &Path| {
+        let directory = file.parent()?;
+        Some(if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory.to_owned() })
+    };
+    let linked = file.canonicalize().ok().and_then(|file| directory_of(&file));
+    directory_of(file).into_iter().chain(linked)
 }
 
 /// Adds the waits since the last reading to the totals.
@@ -175,8 +185,9 @@ impl View for ServiceView {
 
     fn reads_below(&self) -> Vec<PathBuf> {
         // The directory of the configuration file: most editors replace a file by another one.
-        let file = self.file.as_ref().and_then(|file| directory_of(&file.path));
-        file.into_iter().chain(self.kubelet.as_ref().and_then(KubeletRequests::reads_below)).collect()
+        let token = self.kubelet.as_ref().and_then(KubeletRequests::reads);
+        let files = self.file.as_ref().map(|file| file.path.as_path()).into_iter().chain(token);
+        files.flat_map(directories_of).collect()
     }
 
     fn request_signal(&self) -> Option<SignalKind> {
@@ -260,7 +271,7 @@ impl View for ServiceView {
         }
         if let Some(captures) = &mut self.captures {
             captures.step();
-            totals.set_captures(captures.counts());
+            totals.set_captures(captures.counts().clone());
         }
         totals.covered(report, exists);
         if let Some(kubelet) = self.kubelet.as_ref().filter(|_| totals.take_new_unnamed()) {

@@ -1,11 +1,12 @@
 //! Everything that answers are made from.
 
 use std::{
+    collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use crate::config::ServeSettings;
+use crate::{config::ServeSettings, session::clock::unix_offset_ns};
 use bytes::Bytes;
 use wakelat_core::{
     render::Style,
@@ -18,7 +19,7 @@ use wakelat_core::{
         neighbours::NeighbourTable,
         node_pods::NodePods,
         pod_labels::{KubeletResult, PodLabelTable},
-        recent::RecentTotals,
+        recent::{RecentTotals, whole_slots},
         series::SeriesTable,
     },
     why::{
@@ -26,6 +27,12 @@ use wakelat_core::{
         render,
     },
 };
+
+/// Answers to `/why` that are kept until the next reading, for clients that ask for different times.
+const KEPT_ANSWERS: usize = 4;
+
+/// A smaller difference of two clocks is that of their readings: ns.
+const LEAST_STEP_NS: i64 = 1_000_000;
 
 /// How often vanished cgroups are looked for: seconds.
 const VANISHED_EVERY_S: u64 = 60;
@@ -57,17 +64,21 @@ pub struct Totals {
     report: Option<Report>,
     /// When the kernel's tables were last read: together with `report`.
     read_at: Option<Instant>,
+    /// How far the wall clock was set, and the machine suspended, between the start and that reading: ns.
+    clock_step_ns: i64,
     not_separated: Vec<CountedCause>,
     looked_for_vanished_at_s: u64,
     exports: Option<ExportCounts>,
-    /// The captures of each condition, if there are conditions.
-    captures: Vec<CaptureCounts>,
+    /// The captures, if there are conditions.
+    captures: Option<CaptureCounts>,
     /// The names of pods, if the kubelet is asked for them.
     pods: Option<PodLabelTable>,
     /// The metrics of these totals in each format, once they have been requested.
     metrics: [Option<Bytes>; MetricsFormat::ALL.len()],
     /// As `metrics`, the causes since the start as JSON.
     document: Option<Bytes>,
+    /// As `metrics`, the last [`KEPT_ANSWERS`] causes of the last ns, as JSON or as text.
+    recent_answers: VecDeque<((u64, bool), Bytes)>,
 }
 
 impl Totals {
@@ -79,14 +90,16 @@ impl Totals {
             recent: RecentTotals::new(settings.max_series),
             report: None,
             read_at: None,
+            clock_step_ns: 0,
             not_separated: Vec::new(),
             looked_for_vanished_at_s: 0,
             exports: None,
-            captures: Vec::new(),
+            captures: None,
             pods: settings.kubelet.is_some().then(PodLabelTable::default),
             settings,
             metrics: Default::default(),
             document: None,
+            recent_answers: VecDeque::new(),
         }
     }
 
@@ -103,6 +116,7 @@ impl Totals {
     /// Applies other settings. The series of cgroups that are not selected any more end; no counter goes back.
     pub fn apply(&mut self, settings: ServeSettings) {
         self.series.select(settings.max_series, |cgroup| settings.cgroups.selects(cgroup));
+        self.recent.set_max_series(settings.max_series);
         self.forget_ended();
         self.settings = settings;
         (self.metrics, self.document) = Default::default();
@@ -117,7 +131,7 @@ impl Totals {
             group.name.take_if(|name| !self.settings.cgroups.selects(name));
         }
         self.series.add(&summary, now_s);
-        self.neighbours.add(&summary.pairs, |cgroup| self.series.has(cgroup));
+        self.neighbours.add(&summary.pairs, now_s, |cgroup| self.series.has(cgroup));
         if let Some(pods) = &mut self.pods {
             pods.add(self.series.series().map(|(cgroup, _)| cgroup));
         }
@@ -159,8 +173,10 @@ impl Totals {
         }
         self.recent.covered(report);
         self.report = Some(report.clone());
+        let step_ns = unix_offset_ns().saturating_sub(report.unix_offset_ns);
+        self.clock_step_ns = if step_ns.abs() < LEAST_STEP_NS { 0 } else { step_ns };
         self.read_at = Some(Instant::now());
-        (self.metrics, self.document) = Default::default();
+        (self.metrics, self.document, self.recent_answers) = Default::default();
     }
 
     /// How long the service has measured until now, pauses included: ns.
@@ -184,8 +200,8 @@ impl Totals {
     }
 
     /// Sets what became of the captures.
-    pub fn set_captures(&mut self, captures: &[CaptureCounts]) {
-        self.captures = captures.to_vec();
+    pub fn set_captures(&mut self, captures: CaptureCounts) {
+        self.captures = Some(captures);
     }
 
     /// All totals; `None` before the first reading.
@@ -194,12 +210,13 @@ impl Totals {
             series: &self.series,
             neighbours: &self.neighbours,
             report: self.report.as_ref()?,
+            clock_step_ns: self.clock_step_ns,
             now_s: self.now_s(),
             version: env!("CARGO_PKG_VERSION"),
             labels: &self.settings.labels,
             exports: self.exports,
             pods: self.pods.as_ref(),
-            captures: &self.captures,
+            captures: self.captures.as_ref(),
         })
     }
 
@@ -219,11 +236,18 @@ impl Totals {
         Some(self.document.get_or_insert_with(render).clone())
     }
 
-    /// The causes of the last `last_ns` as text or JSON; `None` before the first reading.
-    pub fn recent(&self, last_ns: u64, as_json: bool) -> Option<Bytes> {
-        let (summary, report) = self.recent.last(last_ns, self.report.as_ref()?, &self.not_separated);
+    /// The causes of the last `last_ns`, rounded up to whole slots, as text or JSON; `None` before the first reading.
+    pub fn recent(&mut self, last_ns: u64, as_json: bool) -> Option<Bytes> {
+        let key = (whole_slots(last_ns), as_json);
+        if let Some((_, answer)) = self.recent_answers.iter().find(|(kept, _)| *kept == key) {
+            return Some(answer.clone());
+        }
+        let (summary, report) = self.recent.last(key.0, self.report.as_ref()?, &self.not_separated);
         let text = || render::counted_text(&summary, &report, &Style::default()).into();
-        Some(if as_json { json(&summary, &report) } else { text() })
+        let answer: Bytes = if as_json { json(&summary, &report) } else { text() };
+        self.recent_answers.truncate(KEPT_ANSWERS - 1);
+        self.recent_answers.push_front((key, answer.clone()));
+        Some(answer)
     }
 
     fn now_s(&self) -> u64 {
@@ -240,9 +264,10 @@ fn json(summary: &CountedSummary, report: &Report) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
     use super::*;
+    use crate::session::clock::monotonic_ns;
 
     const A_MINUTE: Duration = Duration::from_secs(60);
 
@@ -253,6 +278,23 @@ mod tests {
         assert_eq!(totals.age_s(), None);
         totals.covered(&Report::default(), |_| true);
         assert!(totals.age_s().unwrap() < A_MINUTE.as_secs_f64());
+    }
+
+    #[test]
+    fn the_time_of_the_last_reading_follows_the_wall_clock() {
+        let mut totals = Totals::new(ServeSettings::default());
+        // The clock was set by an hour since the start.
+        let unix_offset_ns = unix_offset_ns() - 3_600_000_000_000;
+        let start_unix_ns = monotonic_ns().saturating_add_signed(unix_offset_ns);
+        totals.covered(&Report { start_unix_ns, unix_offset_ns, ..Report::default() }, |_| true);
+        let metrics = totals.metrics(MetricsFormat::Prometheus).unwrap();
+        let metrics = std::str::from_utf8(&metrics).unwrap();
+        let value =
+            |name| metrics.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok()).unwrap();
+        let (start_s, end_s) = (value("wakelat_start_time_seconds "), value("wakelat_last_read_time_seconds "));
+        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+        assert!((now_s - end_s).abs() < A_MINUTE.as_secs_f64(), "{end_s} at {now_s}");
+        assert!((end_s - start_s - 3_600.0).abs() < A_MINUTE.as_secs_f64(), "{start_s} to {end_s}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod trust;
 
 use std::{
     io,
-    path::PathBuf,
+    path::Path,
     sync::{Arc, mpsc::sync_channel},
     thread,
     time::Duration,
@@ -21,7 +21,7 @@ use tokio::{
 use wakelat_core::service::pod_labels::KubeletResult;
 
 use self::request::{Kubelet, KubeletFailure};
-use super::{directory_of, http_client::printable, totals::SharedTotals};
+use super::{http_client::printable, totals::SharedTotals};
 use crate::{config::KubeletSettings, status::status};
 
 /// Time between two requests.
@@ -63,9 +63,9 @@ impl KubeletRequests {
         self.settings.url.port
     }
 
-    /// The directory of the token, if requests send one. Kubernetes replaces the file in it.
-    pub fn reads_below(&self) -> Option<PathBuf> {
-        self.settings.url.is_https.then(|| directory_of(self.settings.token()))?
+    /// The file of the token, if requests send one. Kubernetes replaces it.
+    pub fn reads(&self) -> Option<&Path> {
+        self.settings.url.is_https.then(|| self.settings.token())
     }
 
     /// Begins to ask, in a thread of its own, and adds the answers to `totals` until the process ends.
