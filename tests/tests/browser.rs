@@ -103,8 +103,8 @@ fn a_page_shows_the_figures_of_json() -> TestOutcome {
     let measured = |of: &str| coverage.iter().find(|row| row[0] == of && row[1] == "measured").expect("a row");
     assert_eq!(measured("wakeups")[2].replace(',', ""), why["coverage"]["measured"].to_string());
     assert_eq!(measured("preemptions")[2].replace(',', ""), why["coverage"]["preemptions"]["measured"].to_string());
-    // A bar for each class of latencies, a cell for each interval with waits, and a time line to open.
-    for part in ["class=\"column\"", "data-cell", "time line"] {
+    // A bar for each class of latencies, a cell for each interval with waits, and a timeline to open.
+    for part in ["class=\"column\"", "data-cell", "timeline"] {
         assert!(html.matches(part).count() > 10, "{part}");
     }
     Ok(())

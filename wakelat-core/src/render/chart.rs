@@ -54,7 +54,7 @@ pub fn write(report: &Report, style: &Style, out: &mut dyn Write) -> io::Result<
         let groups: Vec<&Group> = rest.iter().map(|index| &report.groups[*index]).collect();
         let title = format!("{}, one line each:", units::counted(rest.len() as u64, "more group"));
         TextLine::of(TextStyle::Title, title).finish(style, &mut text);
-        top_table::lines(&groups, report, top_table::Sort::Runs, style, &mut text);
+        top_table::lines(&groups, report, top_table::Sort::Waits, style, &mut text);
         text.push('\n');
     }
     coverage::render(report, style, &mut text);

@@ -265,7 +265,7 @@ fn tables_fit_the_terminal() {
     insta::assert_snapshot!("table_120", table(&report, top_table::Sort::Max, Some(8), terminal(120)));
     insta::assert_snapshot!("table_44", table(&report, top_table::Sort::Avg, Some(8), terminal(44)));
     report.groups.push(group(&comm("nginx"), Class::Preempted, usual(700, 90_000)));
-    insta::assert_snapshot!("table_80_classes", table(&report, top_table::Sort::Runs, None, ascii(80)));
+    insta::assert_snapshot!("table_80_classes", table(&report, top_table::Sort::Waits, None, ascii(80)));
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn tables_are_sorted_by_any_column() {
         text.lines().nth(1).unwrap().split_whitespace().next().unwrap().to_owned()
     };
     use top_table::Sort;
-    assert_eq!(first(Sort::Runs), "often");
+    assert_eq!(first(Sort::Waits), "often");
     assert_eq!(first(Sort::Avg), "late");
     assert_eq!(first(Sort::P50), "always");
     assert_eq!(first(Sort::P99), "late");

@@ -1,4 +1,4 @@
-//! A time line: a row for each cause that took a part of some time, above an axis with marks.
+//! A timeline: a row for each cause that took a part of some time, above an axis with marks.
 
 use super::{
     style::{Style, TextStyle},

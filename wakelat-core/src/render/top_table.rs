@@ -20,7 +20,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
     /// The number of waits.
-    Runs,
+    Waits,
     /// The average latency.
     Avg,
     /// The median latency.
@@ -48,17 +48,18 @@ pub struct Table {
 
 impl Sort {
     /// All columns, in the order of the table.
-    pub const ALL: [Self; 7] = [Self::Task, Self::Runs, Self::Sum, Self::Avg, Self::P50, Self::P99, Self::Max];
+    pub const ALL: [Self; 7] = [Self::Task, Self::Waits, Self::Sum, Self::Avg, Self::P50, Self::P99, Self::Max];
 
-    /// The column with this name.
+    /// The column with this name. `runs` was the name of `waits`.
     pub fn from_name(name: &str) -> Option<Self> {
+        let name = if name == "runs" { "waits" } else { name };
         Self::ALL.into_iter().find(|sort| sort.name() == name)
     }
 
     /// The name of the column on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Runs => "runs",
+            Self::Waits => "waits",
             Self::Avg => "avg",
             Self::P50 => "p50",
             Self::P99 => "p99",
@@ -97,7 +98,7 @@ pub fn write(report: &Report, sort: Sort, limit: Option<usize>, style: &Style, o
 /// Sorts groups. Groups with equal values stay in the order of the report.
 pub(super) fn order(groups: &mut [&Group], sort: Sort, style: &Style) {
     match sort {
-        Sort::Runs => groups.sort_by_key(|group| Reverse(group.distribution.count())),
+        Sort::Waits => groups.sort_by_key(|group| Reverse(group.distribution.count())),
         Sort::Avg => groups.sort_by_key(|group| Reverse(group.distribution.avg_ns())),
         Sort::P50 => groups.sort_by_cached_key(|group| Reverse(group.distribution.percentile_ns(Percentile::P50))),
         Sort::P99 => groups.sort_by_cached_key(|group| Reverse(group.distribution.percentile_ns(Percentile::P99))),
@@ -140,8 +141,8 @@ const COLUMNS: [TableColumn; 9] = [
         cell: |g, _, s| percentile(g, Percentile::P99, s),
     },
     TableColumn {
-        title: "runs",
-        sort: Some(Sort::Runs),
+        title: "waits",
+        sort: Some(Sort::Waits),
         always_shown: false,
         cell: |g, _, _| units::thousands(g.distribution.count()),
     },
@@ -172,7 +173,7 @@ const COLUMNS: [TableColumn; 9] = [
 const RUN_TIME: &str = "run time";
 
 /// The order in which columns are displayed.
-const DISPLAY_ORDER: [&str; 9] = ["class", RUN_TIME, "runs", "sum", "avg", "p50", "p99", "max", "max at"];
+const DISPLAY_ORDER: [&str; 9] = ["class", RUN_TIME, "waits", "sum", "avg", "p50", "p99", "max", "max at"];
 
 /// Width of the gap between two columns, in columns of the terminal.
 const GAP: usize = 2;
@@ -281,7 +282,7 @@ mod tests {
             let cells = text.lines().nth(line).unwrap().split("  ").map(str::trim).filter(|cell| !cell.is_empty());
             cells.map(str::to_owned).collect::<Vec<_>>()
         };
-        let others = ["task", "runs", "sum", "avg", "p50", "p99", "max", "max at"];
+        let others = ["task", "waits", "sum", "avg", "p50", "p99", "max", "max at"];
         assert_eq!(cells(&report, 120, 0), others);
         report.groups[0].run_ns = Some(1_500_000);
         let all = cells(&report, 120, 0);

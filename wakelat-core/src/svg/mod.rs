@@ -1,4 +1,4 @@
-//! Pictures as SVG: the distribution of `hist`, the causes of `why`, and the time line of a wait. Pure, and the same
+//! Pictures as SVG: the distribution of `hist`, the causes of `why`, and the timeline of a wait. Pure, and the same
 //! input gives the same picture.
 //!
 //! A picture has the colours of the pages of [`crate::html_report`] on a background of its own, light or dark as the

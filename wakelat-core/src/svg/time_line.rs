@@ -23,7 +23,7 @@ const BARS: [f64; 2] = [290.0, WIDTH - 90.0];
 
 const HEIGHT: f64 = 20.0;
 
-/// The time line of a wait.
+/// The timeline of a wait.
 ///
 /// # Errors
 /// None: it writes to memory.
@@ -93,5 +93,5 @@ pub fn time_line(breakdown: &Breakdown, from: LatencyFrom, names: &dyn Names) ->
 /// None: it writes to memory.
 pub fn no_time_line() -> io::Result<String> {
     let title = "No wait was measured";
-    Picture::new(title)?.finish(title, "There is no time line.")
+    Picture::new(title)?.finish(title, "There is no timeline.")
 }

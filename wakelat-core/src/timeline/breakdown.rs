@@ -21,7 +21,7 @@ pub struct Breakdown {
     pub delivery: Option<Delivery>,
     /// One share for each culprit, in the order in which the culprits first had the time. They add up to the latency.
     pub shares: Vec<Share>,
-    /// The pieces of the shares on the time line, in chronological order.
+    /// The pieces of the shares on the timeline, in chronological order.
     pub spans: Vec<Span>,
     /// The work items that workqueue workers ran in their shares, the longest first; empty unless looked up.
     pub work_items: Vec<WorkItemShare>,

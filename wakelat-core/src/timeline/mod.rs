@@ -9,7 +9,7 @@
 //!   numbers what had it. An interrupt is known when it ends: its time is then taken from the task that it interrupted.
 //! - [`migrations`] keeps the migrations of each waiting task, and so the CPU whose run queue held it at any time.
 //!
-//! When a switch ends a wait, [`attribute`] divides its time line into spans, assigns each to a component and a
+//! When a switch ends a wait, [`attribute`] divides its timeline into spans, assigns each to a component and a
 //! culprit, and adds them up to a [`breakdown`]:
 //!
 //! ```text

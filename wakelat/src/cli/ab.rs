@@ -16,7 +16,7 @@ Examples:
              -- perf bench sched messaging --- perf bench sched messaging
 
 Runs alternate as A B B A A B B A, so that a drift of the machine affects both arms alike.
-What the commands print goes to standard error.";
+The output of the commands goes to standard error.";
 
 /// Record two commands alternately, and compare them as diff does
 #[derive(Debug, Args)]
@@ -34,15 +34,15 @@ pub(super) struct AbFlags {
     #[arg(short, long, value_name = "DIR", default_value = "wakelat-ab", help_heading = "Runs")]
     output: PathBuf,
 
-    /// Shell command before each run of A
+    /// Run this shell command before each run of A
     #[arg(long, value_name = "SHELL", help_heading = "Runs")]
     setup_a: Option<String>,
 
-    /// Shell command before each run of B
+    /// Run this shell command before each run of B
     #[arg(long, value_name = "SHELL", help_heading = "Runs")]
     setup_b: Option<String>,
 
-    /// Shell command after each run
+    /// Run this shell command after each run
     #[arg(long, value_name = "SHELL", help_heading = "Runs")]
     cleanup: Option<String>,
 

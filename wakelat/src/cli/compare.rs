@@ -14,23 +14,23 @@ use wakelat_core::{aggregate::key::Key, compare::criteria::Limit};
 /// How two arms are compared.
 #[derive(Clone, Debug, Args)]
 pub struct CompareFlags {
-    /// How much larger a percentile may be: for all, such as 5%, or for one, such as p99=10% or wait=20%; repeatable [default: 5%, without --limit]
+    /// Margin: how much larger a percentile may be, such as 5% for all, p99=10% for one, or wait=20% for waiting time; repeatable [default: 5%, or none if --limit is given]
     #[arg(long, value_name = "MARGIN", value_parser = margin, allow_hyphen_values = true, help_heading = "Verdict")]
     pub margin: Vec<Margin>,
 
-    /// What the new arm has to be below, such as 'p99<2ms' or 'above(10ms)<0.1%'; repeatable
+    /// Limit for the new runs, such as 'p99<2ms' or 'above(10ms)<0.1%'; repeatable
     #[arg(long, value_name = "LIMIT", value_parser = limit, help_heading = "Verdict")]
     pub limit: Vec<Limit>,
 
-    /// What an inconclusive comparison exits with: pass (0) or fail (3) [default: 5]
+    /// Exit code of an inconclusive comparison: pass (0) or fail (3) [default: 5]
     #[arg(long, value_name = "AS", hide_possible_values = true, help_heading = "Verdict")]
     pub inconclusive: Option<InconclusiveAs>,
 
-    /// Accept a verdict about one run an arm, which shows nothing about the next run
+    /// Give a verdict with one run per arm; it does not predict other runs
     #[arg(long, help_heading = "Verdict")]
     pub accept_single_runs: bool,
 
-    /// Seed of the random arrangements and blocks
+    /// Seed of the random permutations and bootstrap blocks
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Verdict")]
     pub seed: u64,
 

@@ -19,7 +19,7 @@ Examples:
 /// Number of the longest waits in an overview.
 const WORST: &str = "3";
 
-/// Show a recording that wakelat contains, with any view, without privileges
+/// Show the built-in recording with hist, top, trace, why, report or export; needs no privileges
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct DemoFlags {

@@ -25,7 +25,7 @@ pub(super) struct DiffFlags {
     #[arg(value_name = "BASE", required = true, num_args = 1..)]
     base: Vec<PathBuf>,
 
-    /// Those of the new arm
+    /// Recordings or reports of the new runs: one file for each run
     #[arg(value_name = "NEW", required = true, last = true, num_args = 1..)]
     new: Vec<PathBuf>,
 

@@ -8,7 +8,7 @@ const EXAMPLES: &str = "\
 Examples:
   wakelat dump $(pidof -s wakelat)        write what the flight recorder has";
 
-/// Make a flight recorder, `wakelat record --last`, write a file
+/// Make a running flight recorder (record --last) write its events to a file
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct DumpFlags {

@@ -8,13 +8,13 @@ use crate::config::{ConfigError, EventsConfig};
 const EXAMPLES: &str = "\
 Examples:
   wakelat events                 all tracepoints, one per line
-  wakelat events --systems       number of tracepoints per system, and how many are on
-  wakelat events --enabled       tracepoints that are on, or have a trigger or filter
+  wakelat events --systems       number of tracepoints per system, and how many are enabled
+  wakelat events --enabled       tracepoints that are enabled, or have a trigger or filter
   wakelat events 'sched:*wak*'   matching tracepoints, with their fields
   wakelat events sched_switch    the tracepoint of this name in any system
   wakelat events 'kprobes:*'     the kprobe events of this machine";
 
-/// List tracepoints: their fields, whether they are on, their filters and triggers
+/// List tracepoints: fields, whether they are enabled, filters and triggers
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct EventsFlags {
@@ -25,7 +25,7 @@ pub(super) struct EventsFlags {
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
 
-    /// Show only tracepoints that are on, or have a trigger or a filter
+    /// Show only tracepoints that are enabled, or have a trigger or a filter
     #[arg(long)]
     enabled: bool,
 

@@ -62,8 +62,8 @@ pub struct FilterFlags {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "wakeup", hide_possible_values = true)]
     pub class: Vec<ClassName>,
 
-    /// What starts the clock: wakeup (task on a run queue), waking (waker begins), or queued (the run
-    /// queue's own clock, for all classes: cheapest)
+    /// Start of a wait: wakeup (sched_wakeup: the task is queued), waking (sched_waking: the waker starts to wake
+    /// it), or queued (the run queue's clock: all classes, cheapest)
     #[arg(long, value_name = "EVENT", default_value = "wakeup", hide_possible_values = true, help_heading = None::<&str>)]
     pub from: FromEvent,
 

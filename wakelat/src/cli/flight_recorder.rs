@@ -8,7 +8,7 @@ use crate::config::{ConfigError, FlightRecorderConfig, duration, number, size};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Flight recorder")]
 pub(super) struct FlightRecorderFlags {
-    /// Keep only the last events in memory, and write them to a file at a wait of --threshold, a failing --check, SIGUSR1 or `wakelat dump`
+    /// Keep only the events of the last TIME, in memory; write them to a file when a wait reaches --threshold, --check fails, or on SIGUSR1 or `wakelat dump`
     #[arg(long, value_name = "TIME", value_parser = duration::seconds, allow_hyphen_values = true, conflicts_with_all = ["warm_up", "on_threshold"])]
     last: Option<u64>,
 
@@ -20,7 +20,7 @@ pub(super) struct FlightRecorderFlags {
     #[arg(long, value_name = "TIME", value_parser = duration::seconds_or_zero, allow_hyphen_values = true, default_value = "1s", requires = "last")]
     after: u64,
 
-    /// Ignore triggers for this long after a file [default: the time of --last]
+    /// Ignore triggers for this long after writing a file [default: the time of --last]
     #[arg(long, value_name = "TIME", value_parser = duration::seconds_or_zero, allow_hyphen_values = true, requires = "last")]
     file_interval: Option<u64>,
 

@@ -100,7 +100,8 @@ struct JsonFlags {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = PRINT_HELP)]
 struct PrintFlags {
-    /// Event that starts a wakeup's latency: wakeup (task on a run queue) or waking (waker begins)
+    /// Start of a wakeup's latency: wakeup (sched_wakeup: the task is queued) or waking (sched_waking: the waker
+    /// starts to wake it)
     #[arg(long, value_name = "EVENT", default_value = "wakeup", value_parser = ["wakeup", "waking"], hide_possible_values = true)]
     from: String,
 

@@ -24,7 +24,7 @@ pub struct InputFlags {
     #[arg(short, long, value_name = "FILE")]
     pub input: Vec<PathBuf>,
 
-    /// Refuse a recording whose end is missing
+    /// Refuse a truncated recording
     #[arg(long, requires = "input")]
     pub strict: bool,
 

@@ -13,7 +13,7 @@ Examples:
   wakelat top -i web.wakelat/web-2.wakelat      one of them
   tar xf web.wakelat                            get them back";
 
-/// Put several recordings into one file, which every view shows as with -i for each
+/// Combine recordings into one file; -i with that file reads all of them
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct MergeFlags {

@@ -63,7 +63,7 @@ pub use error::CliError;
 const EXAMPLES: &str = "\
 Examples:
   wakelat                                 ten seconds of this machine, at a glance
-  wakelat demo                            the same of a recording, without privileges
+  wakelat demo                            the same for a built-in recording, without privileges
   wakelat hist -d 10s                     wakeup latency of all tasks, over ten seconds
   wakelat hist 1 10 --comm 'nginx*' -P    a chart per nginx process, every second, ten times
   wakelat top --sort p99                  live table of tasks, worst 99th percentile first
@@ -75,7 +75,7 @@ Examples:
   wakelat export -i file.wakelat --to perfetto -o file.pftrace   for https://ui.perfetto.dev
   wakelat diff a-*.wakelat -- b-*.wakelat  whether waits got longer, and why; exit 3 if so
   wakelat ab -- ./old --- ./new           record two commands alternately, and compare them
-  wakelat serve                           metrics of all cgroups for Prometheus, all the time
+  wakelat serve                           metrics of all cgroups for Prometheus, continuously
   wakelat verify                          check the figures against the kernel's hist triggers
   wakelat timerlat --from trace.txt       why a real-time thread was late
   wakelat doctor                          what works with this kernel and this user

@@ -12,7 +12,8 @@ use wakelat_kernel::Machine;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Resources")]
 pub struct ResourceFlags {
-    /// Attach to typed (btf), raw (raw) or classic (classic) tracepoints, or to the best the kernel supports (auto)
+    /// Attach as tp_btf (btf), raw_tp (raw) or classic tracepoint programs (classic), or the best that the kernel
+    /// supports (auto)
     #[arg(long, value_name = "KIND", default_value = "auto", value_parser = named_value(&ATTACH), hide_possible_values = true)]
     pub attach: Attach,
 
@@ -20,12 +21,12 @@ pub struct ResourceFlags {
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub btf: Option<PathBuf>,
 
-    /// Maximum number of tasks tracked at once [default: 4.5 times the current number of threads, at least 18432]
+    /// Maximum number of tasks tracked at once [default: enough for four times the current threads, at least 18432]
     #[arg(long, value_name = "N", value_parser = number::max_tasks, allow_hyphen_values = true)]
     pub max_tasks: Option<u32>,
 
-    /// Total size of the ring buffers, such as 4M; rounded up to a power of two [default: 1M per CPU, or 8M for every
-    /// switch; at most 64M]
+    /// Total size of the ring buffers, such as 4M; rounded up to a power of two [default: 1M per CPU, or 8M per CPU if
+    /// every switch is recorded; at most 64M in total]
     #[arg(long, value_name = "SIZE", value_parser = size::parse, allow_hyphen_values = true)]
     pub ring_size: Option<u64>,
 
@@ -37,8 +38,8 @@ pub struct ResourceFlags {
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = duration::with_unit, allow_hyphen_values = true)]
     pub drain_interval: u64,
 
-    /// SCHED_FIFO priority of the reader thread, 1-99, or 0 for none [default: 1 with --max-overhead or aggregation by
-    /// class and CPU, otherwise 0]
+    /// SCHED_FIFO priority of the reader thread, 1-99, or 0 for none [default: 1 with --max-overhead, or if the kernel
+    /// aggregates by no key other than class and CPU; otherwise 0]
     #[arg(long, value_name = "PRIO", value_parser = number::reader_priority, allow_hyphen_values = true)]
     pub rt_priority: Option<u8>,
 }

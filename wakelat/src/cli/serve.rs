@@ -28,7 +28,7 @@ Examples:
                                                  record 10 s when a cgroup waits that long
   curl 'http://127.0.0.1:9779/why?last=30s'      what tasks waited for in the last 30 seconds";
 
-/// Measure all the time, and serve the waits of each cgroup and their causes as metrics
+/// Measure continuously, and serve the waits of each cgroup and their causes as metrics
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ServeFlags {
@@ -56,7 +56,7 @@ pub(super) struct ServeFlags {
     #[arg(long, value_name = "TIME", default_value = "60s", requires = "otlp", value_parser = otlp_interval, allow_hyphen_values = true, help_heading = "OpenTelemetry")]
     otlp_interval: u64,
 
-    /// What the points of counters and histograms cover
+    /// Aggregation temporality of counters and histograms
     #[arg(
         long,
         value_name = "KIND",
@@ -67,11 +67,11 @@ pub(super) struct ServeFlags {
     )]
     otlp_temporality: TemporalityName,
 
-    /// Ask this kubelet for the names of pods, as labels; /pods if URL has no path
+    /// Add pod names as labels, read from this kubelet; /pods if URL has no path
     #[arg(long, value_name = "URL", help_heading = "Kubernetes")]
     kubelet: Option<KubeletUrl>,
 
-    /// Certificates that may have signed the kubelet's, in PEM [default: the CA of the pod's service account]
+    /// CA certificates that verify the kubelet, in PEM [default: the CA of the pod's service account]
     #[arg(long, value_name = "FILE", requires = "kubelet", help_heading = "Kubernetes")]
     kubelet_ca: Option<PathBuf>,
 
@@ -98,12 +98,12 @@ pub(super) struct ServeFlags {
     keep_privileges: bool,
 }
 
-/// What points cover.
+/// Which values an exported point has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum TemporalityName {
-    /// Everything since the series began
+    /// Since the series began
     Cumulative,
-    /// Everything since the previous export
+    /// Since the previous export
     Delta,
 }
 

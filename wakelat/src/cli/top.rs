@@ -2,7 +2,7 @@
 
 use clap::{
     Args,
-    builder::{PossibleValuesParser, TypedValueParser},
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 
 use super::{CliError, CommonFlags, GroupingFlags, RecordingFlags, collected_events::DEFAULT};
@@ -21,19 +21,19 @@ Examples:
   wakelat top -i file.wakelat        the tasks of a recording
 
 On a terminal, the screens show tasks, cgroups and what they waited for. `s` saves a recording
-of the last 30 seconds, and `h` an HTML report. There is a table instead without a terminal,
-with --batch, with a flag of the table (--sort, --limit, --last, --by), and if a setting sends
-no events from the kernel (--mode aggregate, --max-overhead).
+of the last 30 seconds, and `h` an HTML report. top prints a table instead if the output is not
+a terminal, with --batch, with a flag of the table (--sort, --limit, --last, --by), and if the
+kernel sends no events (--mode aggregate, --max-overhead).
 The table covers all waits since the start (--last: in the last interval), of all classes, including
 preempted tasks (see --class). `run time` is the CPU time that the kernel accounted to a thread in
 that time; `-` means unknown. Tables of threads have this column, and tables of recordings, which
 add up the recorded slices of each group.";
 
-/// Show a live table of tasks: waits, average, percentiles, and the longest wait with its time
+/// Show the tasks that wait longest, live: interactive screens on a terminal, otherwise a table
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct TopFlags {
-    /// Sort by this column: runs, avg, p50, p99, max, sum, task
+    /// Sort by this column: waits, avg, p50, p99, max, sum, task
     #[arg(long, value_name = "COLUMN", default_value = "max", value_parser = sort(), hide_possible_values = true, help_heading = "Table")]
     sort: Sort,
 
@@ -49,7 +49,7 @@ pub(super) struct TopFlags {
     #[arg(long, help_heading = "Table")]
     last: bool,
 
-    /// Print the table also on a terminal, instead of the interactive screens
+    /// Print the table even on a terminal, instead of the interactive screens
     #[arg(short, long, help_heading = "Table")]
     batch: bool,
 
@@ -78,7 +78,11 @@ pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
 
 /// Parses the name of a column.
 fn sort() -> impl TypedValueParser<Value = Sort> {
-    PossibleValuesParser::new(Sort::ALL.map(Sort::name))
+    let named = |sort: Sort| {
+        let value = PossibleValue::new(sort.name());
+        if sort == Sort::Waits { value.alias("runs") } else { value }
+    };
+    PossibleValuesParser::new(Sort::ALL.map(named))
         .try_map(|name| Sort::from_name(&name).ok_or("no column has this name"))
 }
 

@@ -28,7 +28,7 @@ pub(super) struct TraceFlags {
     #[arg(long, conflicts_with = "all", help_heading = "Breakdown")]
     breakdown: bool,
 
-    /// Also write the time line of the longest wait as a picture (SVG)
+    /// Also write the timeline of the longest wait as a picture (SVG)
     #[arg(long, value_name = "FILE", requires = "breakdown", help_heading = "Breakdown")]
     svg: Option<PathBuf>,
 

@@ -35,7 +35,8 @@ pub struct VerifyFlags {
     #[command(flatten)]
     pub tasks: TaskFlags,
 
-    /// Event that starts a wakeup's latency: wakeup (task on a run queue) or waking (waker begins)
+    /// Start of a wakeup's latency: wakeup (sched_wakeup: the task is queued) or waking (sched_waking: the waker
+    /// starts to wake it)
     #[arg(long, value_name = "EVENT", default_value = "wakeup", hide_possible_values = true, help_heading = None::<&str>)]
     pub from: StartEvent,
 

@@ -77,7 +77,7 @@ impl TracepointState {
 
     /// Appends the name, in `columns`, and the state beside it, or below it on a narrow terminal.
     fn line(&self, columns: usize, style: &Style, out: &mut String) {
-        let (ink, state) = if self.enabled { (TextStyle::Strong, "on ") } else { (TextStyle::Dim, "off") };
+        let (ink, state) = if self.enabled { (TextStyle::Strong, "enabled ") } else { (TextStyle::Dim, "disabled") };
         let mut pieces = vec![TextLine::of(ink, state)];
         let hist = self.triggers.iter().filter(|trigger| TriggerSpec::parse(trigger).is_some()).count();
         for (count, thing) in [(hist, "hist trigger"), (self.triggers.len() - hist, "other trigger")] {
@@ -319,7 +319,7 @@ mod tests {
     fn a_pattern_without_a_system_matches_only_event_names() {
         assert_eq!(
             listed(&matching("sched_*ing")).unwrap().lines().next(),
-            Some("sched:sched_waking  on   filter: pid == 7")
+            Some("sched:sched_waking  enabled   filter: pid == 7")
         );
         assert_eq!(listed(&matching("sched/sched_waking")).unwrap(), listed(&matching("sched:sched_waking")).unwrap());
     }

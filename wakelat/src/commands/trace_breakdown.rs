@@ -25,7 +25,7 @@ use wakelat_core::{
     timeline::{Timeline, event::Event},
 };
 
-/// `trace --breakdown`: prints a line per wait, with its components, and writes the time line of the longest one to the
+/// `trace --breakdown`: prints a line per wait, with its components, and writes the timeline of the longest one to the
 /// file at `svg`.
 ///
 /// # Errors
@@ -57,7 +57,7 @@ struct TraceBreakdownView {
     from: LatencyFrom,
     /// The longest wait so far: ns.
     longest_ns: Option<u64>,
-    /// Its time line, if it is requested.
+    /// Its timeline, if it is requested.
     svg: Option<BesideOutput>,
     /// The style of the coverage on standard error, if the output cannot contain it.
     stderr_style: Option<Style>,

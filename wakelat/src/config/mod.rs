@@ -345,7 +345,7 @@ fn check_why(grouping: &GroupingConfig, output: &OutputConfig) -> Result<(), Con
 pub enum TraceRows {
     /// Each wait.
     Waits,
-    /// Each wait, with its components; the time line of the longest one is also written to this file as a picture.
+    /// Each wait, with its components; the timeline of the longest one is also written to this file as a picture.
     Breakdowns(Option<PathBuf>),
     /// Each switch.
     Switches(TraceAllConfig),

@@ -1,5 +1,5 @@
 //! The page of a recording: findings, distribution, latency and causes over time, groups, the longest waits with their
-//! time lines, and whether all of this can be trusted.
+//! timelines, and whether all of this can be trusted.
 
 mod listed_waits;
 mod name_table;
@@ -35,7 +35,7 @@ use crate::{
     why::{self, Summary, worst::Exemplar},
 };
 
-/// Number of the longest waits that have a time line.
+/// Number of the longest waits that have a timeline.
 pub const TIME_LINES: usize = 50;
 
 const PAGE: HtmlPage = HtmlPage {
@@ -178,7 +178,7 @@ impl HtmlReport {
         PAGE.write(&data, out)
     }
 
-    /// The waits that the page lists, and the ones with time lines, taken out of `summary`: the longest of all, and the
+    /// The waits that the page lists, and the ones with timelines, taken out of `summary`: the longest of all, and the
     /// longest of each group.
     fn with_exemplars(&self, summary: &mut Summary, report: &Report) -> (ListedWaits, Vec<Exemplar>) {
         let mut exemplars = std::mem::take(&mut summary.worst);

@@ -219,7 +219,7 @@ const timeline = (wait) => {
   const drawn = wait.shares.filter((part) => part.spans.length > 0);
   const height = top + row * drawn.length + 22;
   const x = (ns) => left + ((WIDTH - left - 16) * ns) / wait.latency_ns;
-  return svg(height, `Time line of a wait of ${time(wait.latency_ns)}`, (add) => {
+  return svg(height, `Timeline of a wait of ${time(wait.latency_ns)}`, (add) => {
     drawn.forEach((part, index) => {
       const y = top + row * index;
       const name = part.culprit ?? part.component;
@@ -256,7 +256,7 @@ const waits = () => {
   const decorate = (line, row, width) => {
     if (!row.shares) return [line];
     const detail = element("tr", { hidden: "" }, element("td", { colspan: width, class: "text" }));
-    const toggle = button("time line", false, () => {
+    const toggle = button("timeline", false, () => {
       const opens = detail.hidden;
       detail.hidden = !opens;
       toggle.setAttribute("aria-pressed", opens);
@@ -271,7 +271,7 @@ const waits = () => {
     { name: "time", value: (row) => row.ns, show: (row) => `${count(row.ns)} ns` },
     { name: "share", value: (row) => row.ns, show: (row) => share(row.ns, wait.latency_ns) },
   ], wait.shares, { sort: 2 }).whole;
-  const made = table("Waits; the longest have a time line", columns, rows, { sort: 1, limit: 25, row: decorate });
+  const made = table("Waits; the longest have a timeline", columns, rows, { sort: 1, limit: 25, row: decorate });
   const selected = element("span");
   let [words, cell] = ["", null];
   const accept = () => made.filter((row) =>

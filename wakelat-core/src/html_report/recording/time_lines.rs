@@ -1,4 +1,4 @@
-//! The time lines of single waits.
+//! The timelines of single waits.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ const VISIBLE: u64 = 1_000;
 /// Number of shares of a wait that are drawn, the longest; the others are only in its table.
 const DRAWN: usize = 20;
 
-/// The time line of a wait.
+/// The timeline of a wait.
 #[derive(Serialize)]
 pub struct TimeLine {
     /// The row of the wait.
@@ -24,7 +24,7 @@ pub struct TimeLine {
 type TimeLineShare = (usize, Option<usize>, u64, Vec<(u64, u64)>);
 
 impl TimeLine {
-    /// The time line of the wait in `row`.
+    /// The timeline of the wait in `row`.
     pub fn new(row: usize, breakdown: &Breakdown, names: &dyn Names, table: &mut NameTable) -> Self {
         let pieces = |index: usize| breakdown.pieces(index, breakdown.latency_ns / VISIBLE);
         let mut times: Vec<u64> = breakdown.shares.iter().map(|share| share.ns).collect();

@@ -62,7 +62,7 @@ pub struct CauseShare {
     pub ns: u64,
     /// The number of times that the cause occurred.
     pub times: u64,
-    /// The spans on the time line.
+    /// The spans on the timeline.
     pub spans: Vec<ShareSpan>,
 }
 

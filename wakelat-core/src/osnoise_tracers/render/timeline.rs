@@ -1,4 +1,4 @@
-//! The time line of an activation: a row for each cause, above an axis from the due time of the timer to
+//! The timeline of an activation: a row for each cause, above an axis from the due time of the timer to
 //! the last measurement, as in the diagram of Documentation/trace/timerlat-tracer.rst.
 
 use super::{

@@ -1,4 +1,4 @@
-//! Renders `timerlat why` for people: findings, the longest activations on their time lines, and the sum of
+//! Renders `timerlat why` for people: findings, the longest activations on their timelines, and the sum of
 //! all causes.
 
 use super::{
@@ -54,7 +54,7 @@ pub fn text(summary: &TimerlatSummary, style: &Style) -> String {
     out
 }
 
-/// Appends one activation: title, time line, warnings, stack.
+/// Appends one activation: title, timeline, warnings, stack.
 pub fn activation(one: &ExplainedActivation, style: &Style, out: &mut String) {
     let dot = style.pick(" · ", " | ");
     let pieces = vec![

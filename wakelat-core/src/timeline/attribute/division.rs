@@ -63,7 +63,7 @@ impl<'a> Division<'a> {
         self.breakdown.spans.push(Span { share, cpu, from_ns, to_ns });
     }
 
-    /// Assigns `ns` to a culprit that is no occupant of a CPU, without a position on the time line.
+    /// Assigns `ns` to a culprit that is no occupant of a CPU, without a position on the timeline.
     pub fn add_undated(&mut self, culprit: Culprit, ns: u64) {
         if ns > 0 {
             let share = self.share_of(culprit, CulpritNumber::of(&culprit, 0));

@@ -1,4 +1,4 @@
-//! One of the longest waits, with its shares and their places on the time line.
+//! One of the longest waits, with its shares and their places on the timeline.
 
 use wakelat_common::Class;
 

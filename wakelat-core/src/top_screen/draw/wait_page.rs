@@ -1,4 +1,4 @@
-//! One wait: its time line, and the shares, which add up to its latency.
+//! One wait: its timeline, and the shares, which add up to its latency.
 
 use ratatui::style::Style;
 

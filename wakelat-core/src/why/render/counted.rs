@@ -68,7 +68,7 @@ fn label(cause: CountedCause, by: CauseGroups) -> String {
         CountedCause::Higher => "higher class or priority".to_owned(),
         CountedCause::Idle => "exit from idle".to_owned(),
         CountedCause::Interrupts => "interrupts".to_owned(),
-        CountedCause::Stolen => "stolen by the hypervisor".to_owned(),
+        CountedCause::Stolen => "steal time".to_owned(),
         CountedCause::Throttled => "quota throttling".to_owned(),
         CountedCause::OtherQueue => "on another CPU's queue".to_owned(),
         CountedCause::UntrackedGroup => format!("untracked {group}s"),

@@ -1,4 +1,4 @@
-//! Renders one wait on its time line.
+//! Renders one wait on its timeline.
 
 use wakelat_common::Class;
 
@@ -25,7 +25,7 @@ use crate::{
 /// Maximum number of shares with a row of their own; the others share one.
 const ROWS: usize = 12;
 
-/// Appends a wait to `out`: title and time line.
+/// Appends a wait to `out`: title and timeline.
 pub fn draw(breakdown: &Breakdown, summary: &Summary, report: &Report, style: &Style, out: &mut String) {
     let (from, cgroups) = (summary.from, &summary.cgroups);
     let wait = &breakdown.ended_wait.wait;
@@ -92,7 +92,7 @@ fn relative(breakdown: &Breakdown, span: &Span) -> timeline::TimelineSpan {
     timeline::TimelineSpan { from_ns: span.from_ns - breakdown.from_ns, to_ns: span.to_ns - breakdown.from_ns }
 }
 
-/// The marks on the axis of a wait's time line: what happened when, in ns since the wait began.
+/// The marks on the axis of a wait's timeline: what happened when, in ns since the wait began.
 pub fn marks(class: Class, (from_ns, latency_ns): (u64, u64), shares: &[Share], spans: &[Span]) -> Vec<(u64, String)> {
     let delivery: Option<&Share> =
         shares.iter().find(|share| matches!(share.culprit.component, Component::Placement | Component::Ipi));
