@@ -93,7 +93,7 @@ fn unit_tests(args: &TestArgs) -> Command {
     tests
 }
 
-const RELEASED: &str = "released binary";
+const RELEASED: &str = "release build";
 
 /// Builds the binary that users and guests run, after the end of the build in the background: nothing may run beside the
 /// kernel tests.
