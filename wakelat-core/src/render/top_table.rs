@@ -229,10 +229,10 @@ pub(super) fn lines(groups: &[&Group], report: &Report, sort: Sort, style: &Styl
 
 /// Appends the totals of all groups.
 fn totals(report: &Report, style: &Style, out: &mut String) {
-    let runs: u64 = report.groups.iter().map(|group| group.distribution.count()).sum();
+    let waits: u64 = report.groups.iter().map(|group| group.distribution.count()).sum();
     let sum_ns: u128 = report.groups.iter().map(|group| group.distribution.sum_ns()).sum();
-    let (groups, runs) = (units::counted(report.groups.len() as u64, "group"), units::counted(runs, "run"));
-    let total = format!("total: {groups}, {runs}, {} of waiting time", time(sum_ns, style));
+    let (groups, waits) = (units::counted(report.groups.len() as u64, "group"), units::counted(waits, "wait"));
+    let total = format!("total: {groups}, {waits}, {} of waiting time", time(sum_ns, style));
     super::text_line::paragraph(TextLine::new(), TextStyle::Dim, &total, style, out);
 }
 

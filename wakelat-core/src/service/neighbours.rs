@@ -106,7 +106,7 @@ impl NeighbourTable {
         self.pairs.evict_above(MAX_PAIRS, |_, _| ());
     }
 
-    /// Begins the series of those of `pairs` with the most recent time. As long as there is room, all get one. A series that
+    /// Begins the series of the `pairs` with the most recent time. As long as there is room, all get one. A series that
     /// ends for another one takes its total with it, so that the counter begins again if the pair has a series later.
     fn begin_series(&mut self, pairs: Vec<PairOfCgroups>, now_s: u64) {
         let recent_ns = |key: &PairOfCgroups| self.pairs.get(key).map_or(0.0, |pair| pair.recent_ns_at(now_s));

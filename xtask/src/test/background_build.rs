@@ -4,8 +4,8 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::Context as _;
 
-/// A build whose output nobody sees: the step that needs it runs cargo again, which reports what is wrong. Dropping it waits
-/// for its end.
+/// A build without output: the step that needs it runs cargo again, which reports what is wrong. Dropping it waits for its
+/// end.
 pub struct BackgroundBuild(Child);
 
 impl BackgroundBuild {

@@ -56,8 +56,8 @@ pub fn unit_tests() -> Command {
     )
 }
 
-/// Returns a command that builds the kernel tests and runs them on this machine. Their dependencies are those of
-/// [`unit_tests`], so cargo builds them only once.
+/// Returns a command that builds the kernel tests and runs them on this machine. They have the dependencies of
+/// [`unit_tests`], so cargo builds these only once.
 ///
 /// # Errors
 /// Fails on a machine of an architecture that there are no releases for.

@@ -77,7 +77,7 @@ pub struct Totals {
     metrics: [Option<Bytes>; MetricsFormat::ALL.len()],
     /// As `metrics`, the causes since the start as JSON.
     document: Option<Bytes>,
-    /// As `metrics`, the last [`KEPT_ANSWERS`] causes of the last ns, as JSON or as text.
+    /// As `metrics`, answers to `/why` by their time (ns) and whether they are JSON, newest first.
     recent_answers: VecDeque<((u64, bool), Bytes)>,
 }
 

@@ -25,7 +25,7 @@
 //! 3. At the end of a period, the next one follows at once if the bucket allows it. Otherwise the programs
 //!    stop until the bucket holds the cost of the next period, and a random amount more.
 //! 4. The kernel also calls the programs in a pause. If these calls take most of what flows in, pauses
-//!    are long ([`DETACHED_NS`]), and the programs are detached for them (except for those of `--tree`).
+//!    are long ([`DETACHED_NS`]), and the programs are detached for them (the ones of `--tree` stay).
 //! 5. One task in 2^shift is sampled; with the run queue's clock, and if the kernel aggregates, every task.
 //!    If measuring has cost more per time than flows in, the shift rises at once by the binary logarithm of
 //!    the excess, rounded up, to at most `MAX_SHIFT`. It falls by one after `CALM_PERIODS` cheap periods in
