@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{
     linear::{Bins, LinearHistogram},
-    record::{TimerlatEvent, TimerlatRecord},
+    record::{OsnoisePeriod, TimerlatEvent, TimerlatRecord},
     summary::TimerlatCoverage,
 };
 use crate::{
@@ -57,6 +57,8 @@ pub struct CpuNoise {
     seen: NoiseCounts,
     /// The end of the last single noise: ns.
     last_end_ns: Option<u64>,
+    /// The last period, and the time of its record: ns.
+    last_period: Option<(OsnoisePeriod, u64)>,
 }
 
 /// Maximum distance from the end of a noise to the start of the next for them to be back to back: ns. The
@@ -123,6 +125,18 @@ impl CpuNoise {
         interference == 0 && before.is_some_and(|end_ns| start_ns.abs_diff(end_ns) <= BACK_TO_BACK_NS)
     }
 
+    /// Whether `record` is the period of the last one, which is in the trace twice: as the line of the tracer, and as the
+    /// event `osnoise_sample` (`record_osnoise_sample`, kernel/trace/trace_osnoise.c, since Linux 6.15). Another period
+    /// of this CPU takes its runtime.
+    fn repeats(&mut self, record: &TimerlatRecord) -> bool {
+        let TimerlatEvent::Osnoise(period) = record.event else { return false };
+        let before = self.last_period.replace((period, record.at_ns));
+        before.is_some_and(|(same, at_ns)| {
+            let passed_ns = record.at_ns.checked_sub(at_ns);
+            same == period && passed_ns.is_some_and(|passed_ns| passed_ns < period.runtime_ns)
+        })
+    }
+
     fn push(&mut self, record: &TimerlatRecord, follows: bool, bins: Option<Bins>) {
         self.back_to_back += u64::from(follows);
         match &record.event {
@@ -181,6 +195,9 @@ impl NoiseSummary {
         coverage.noise +=
             u64::from(!matches!(record.event, TimerlatEvent::Osnoise(_) | TimerlatEvent::SampleThreshold { .. }));
         let cpu = self.cpus.entry(record.cpu).or_default();
+        if cpu.repeats(record) {
+            return;
+        }
         let follows = cpu.follows(&record.event);
         cpu.push(record, follows, self.bins);
         self.all.push(record, follows, self.bins);
@@ -206,7 +223,6 @@ impl NoiseSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::osnoise_tracers::record::OsnoisePeriod;
 
     fn record(event: TimerlatEvent) -> TimerlatRecord {
         TimerlatRecord { at_ns: 1, cpu: 0, task: None, event }
@@ -230,6 +246,18 @@ mod tests {
         assert_eq!((cpu.periods, cpu.available()), (2, Some(8_500_000)));
         assert_eq!((cpu.max_noise_ns, cpu.max_single_ns()), (250_000_000, 25_000_000));
         assert_eq!(cpu.counts(), NoiseCounts { hw: 2, irq: 6, ..NoiseCounts::default() });
+    }
+
+    #[test]
+    fn a_period_that_is_in_the_trace_as_line_and_as_event_counts_once() {
+        let mut summary = NoiseSummary::default();
+        let period = OsnoisePeriod { runtime_ns: 1_000_000, noise_ns: 4_000, irq: 3, ..OsnoisePeriod::default() };
+        // Twice on each of two CPUs, a later period with the same figures, and one of another trace.
+        for (at_ns, cpu) in [(5_000, 0), (6_000, 1), (7_000, 0), (8_000, 1), (1_007_000, 0), (1_008_000, 0), (2_000, 0)] {
+            summary.push(&TimerlatRecord { at_ns, cpu, task: None, event: TimerlatEvent::Osnoise(period) });
+        }
+        assert_eq!((summary.cpus[&0].periods, summary.cpus[&1].periods, summary.all.periods), (3, 1, 4));
+        assert_eq!((summary.all.runtime_ns, summary.all.counts().irq), (4_000_000, 12));
     }
 
     /// A summary of single noises, each with its start, its duration and the number of interferences in it.

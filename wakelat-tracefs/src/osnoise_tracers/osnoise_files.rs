@@ -19,10 +19,17 @@ pub struct Setting {
 /// kernel/trace/trace_osnoise.c).
 const PERIOD: &str = "the kernel accepts 100us to 1s";
 
-/// All settings for `setup`, in the order of writing. Includes settings that the run does not request but
-/// that would change its results if they are not at their defaults: a threshold left from another run would
-/// stop this one.
-pub fn of(setup: &TracerSetup, online: &str) -> Vec<Setting> {
+/// The file of the tracers' options, since Linux 6.1. It lists all options, those that are off with `NO_`
+/// (`osnoise_options_show`, kernel/trace/trace_osnoise.c).
+pub const OPTIONS: &str = "osnoise/options";
+/// The only option that is on by default (`OSN_DEFAULT_OPTIONS`).
+const WORKLOAD: &str = "OSNOISE_WORKLOAD";
+const NO_WORKLOAD: &str = "NO_OSNOISE_WORKLOAD";
+
+/// All settings for `setup`, in the order of writing, on a machine with these CPUs online and these options set.
+/// Includes settings that the run does not request but that would change its results if they are not at their
+/// defaults: a threshold left from another run would stop this one.
+pub fn of(setup: &TracerSetup, online: &str, options: &str) -> Vec<Setting> {
     let mut settings = Vec::new();
     let mut set = |file, value: String, flag, accepted| settings.push(Setting { file, value, flag, accepted });
     let stops = setup.stops_in_kernel;
@@ -58,9 +65,55 @@ pub fn of(setup: &TracerSetup, online: &str) -> Vec<Setting> {
             set("tracing_thresh", threshold, "--noise", "the kernel accepts any number of microseconds");
         }
     }
-    let workload = if setup.user.is_some() { "NO_OSNOISE_WORKLOAD" } else { "OSNOISE_WORKLOAD" };
-    for option in std::iter::once(workload).chain(setup.options.iter().map(String::as_str)) {
-        set("osnoise/options", option.to_owned(), "--options", "see `osnoise/options` for the options of this kernel");
+    let see = "see `osnoise/options` for the options of this kernel";
+    for option in options_to_set(setup, options) {
+        set(OPTIONS, option, "--options", see);
     }
     settings
+}
+
+/// The words to write to [`OPTIONS`], which now lists `options`: nothing by default on a kernel without that file.
+fn options_to_set(setup: &TracerSetup, options: &str) -> Vec<String> {
+    let workload = if setup.user.is_some() { NO_WORKLOAD } else { WORKLOAD };
+    let is_left = |option: &&str| {
+        let is_on = !option.starts_with("NO_") && ![WORKLOAD, "DEFAULTS"].contains(option);
+        is_on && !setup.options.iter().any(|wanted| wanted.eq_ignore_ascii_case(option))
+    };
+    let needs_workload = setup.user.is_some() || !options.is_empty();
+    let off = options.split_whitespace().filter(is_left).map(|option| format!("NO_{option}"));
+    needs_workload.then(|| workload.to_owned()).into_iter().chain(off).chain(setup.options.iter().cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::osnoise_tracers::UserThreadsConfig;
+
+    fn words(setup: &TracerSetup, options: &str) -> Vec<String> {
+        of(setup, "0-3", options)
+            .into_iter()
+            .filter(|setting| setting.file == OPTIONS)
+            .map(|setting| setting.value)
+            .collect()
+    }
+
+    #[test]
+    fn options_that_another_run_has_left_are_reset_and_wanted_ones_stay() {
+        let mut setup = TracerSetup::new(Tracer::Timerlat);
+        let usual = "DEFAULTS OSNOISE_WORKLOAD NO_PANIC_ON_STOP NO_OSNOISE_PREEMPT_DISABLE NO_OSNOISE_IRQ_DISABLE";
+        assert_eq!(words(&setup, usual), ["OSNOISE_WORKLOAD"]);
+        let left = "NO_OSNOISE_WORKLOAD PANIC_ON_STOP NO_OSNOISE_PREEMPT_DISABLE OSNOISE_IRQ_DISABLE";
+        assert_eq!(words(&setup, left), ["OSNOISE_WORKLOAD", "NO_PANIC_ON_STOP", "NO_OSNOISE_IRQ_DISABLE"]);
+        setup.options = vec!["osnoise_irq_disable".to_owned()];
+        setup.user = Some(UserThreadsConfig::default());
+        assert_eq!(words(&setup, left), ["NO_OSNOISE_WORKLOAD", "NO_PANIC_ON_STOP", "osnoise_irq_disable"]);
+    }
+
+    #[test]
+    fn a_kernel_without_the_file_of_options_gets_only_what_is_requested() {
+        let mut setup = TracerSetup::new(Tracer::Osnoise);
+        assert!(words(&setup, "").is_empty());
+        setup.options = vec!["OSNOISE_IRQ_DISABLE".to_owned()];
+        assert_eq!(words(&setup, ""), ["OSNOISE_IRQ_DISABLE"]);
+    }
 }

@@ -12,6 +12,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use super::osnoise_files::OPTIONS;
 use crate::{Owner, TracefsError, TracefsMount};
 
 /// The directory of state files, on every Linux that follows the Filesystem Hierarchy Standard 3.0. It is
@@ -22,7 +23,6 @@ pub const STATE_DIR: &str = "/run/wakelat";
 /// and options are written one by one.
 const RUNTIME: &str = "osnoise/runtime_us";
 const PERIOD: &str = "osnoise/period_us";
-const OPTIONS: &str = "osnoise/options";
 
 /// A saved setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

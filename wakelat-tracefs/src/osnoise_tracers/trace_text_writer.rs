@@ -78,7 +78,10 @@ pub fn write(record: &TimerlatRecord, out: &mut dyn Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakelat_core::osnoise_tracers::record::{TracedTask, comm};
+    use wakelat_core::osnoise_tracers::{
+        record::{KernelFrame, TracedTask, comm},
+        text::{TraceItem, TraceReader},
+    };
 
     #[test]
     fn records_have_the_text_format_of_the_tracer() {
@@ -105,5 +108,47 @@ mod tests {
         let usual = period(1_000_000_000, 250_000_000);
         assert!(usual.contains(": 1000000        250000  75.00000       0"), "{usual}");
         assert!(period(u64::MAX, 0).contains(" 100.00000 ") && period(0, 7_000).contains("   0.00000 "));
+    }
+
+    /// Its reader is that of saved traces of any origin, which knows the formats of the kernel.
+    #[test]
+    fn every_record_is_read_back() {
+        let (start_ns, duration_ns) = (548_771_085_017, 7_139);
+        let period = OsnoisePeriod {
+            runtime_ns: 1_000_000_000,
+            noise_ns: 250_000_000,
+            max_single_ns: 9_000,
+            hw: 1,
+            nmi: 2,
+            irq: 3,
+            softirq: 4,
+            thread: 5,
+        };
+        let timerlat = |context| TimerlatEvent::Timerlat { seq: 12, context, latency_ns: 39_960 };
+        let frames = vec![KernelFrame::Symbol("schedule".to_owned()), KernelFrame::Address(0xffff_ffff_8100_0000)];
+        let events = [
+            timerlat(TimerlatContext::Irq),
+            timerlat(TimerlatContext::Thread),
+            timerlat(TimerlatContext::User),
+            TimerlatEvent::Osnoise(period),
+            TimerlatEvent::IrqNoise { vector: 21, desc: "my disk: 2".to_owned(), start_ns, duration_ns },
+            TimerlatEvent::SoftirqNoise { vector: 3, start_ns, duration_ns },
+            TimerlatEvent::NmiNoise { start_ns, duration_ns },
+            TimerlatEvent::ThreadNoise { tid: 87, comm: comm(b"kworker/u9:0"), start_ns, duration_ns },
+            TimerlatEvent::SampleThreshold { start_ns, duration_ns, interference: 7 },
+            TimerlatEvent::Stack { seq: None, frames },
+        ];
+        let mut text = Vec::new();
+        let record = |event| {
+            let task = Some(TracedTask { tid: 1035, comm: comm(b"timerlat/5") });
+            TimerlatRecord { at_ns: 548_771_104_000, cpu: 5, task, event }
+        };
+        events.iter().for_each(|event| write(&record(event.clone()), &mut text).unwrap());
+        let mut reader = TraceReader::new(&text[..]);
+        let read = std::iter::from_fn(|| reader.next().unwrap()).map(|item| match item.unwrap() {
+            TraceItem::Record(record) => record,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(read.collect::<Vec<_>>(), events.map(record));
     }
 }

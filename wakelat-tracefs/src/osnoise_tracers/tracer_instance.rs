@@ -40,7 +40,9 @@ impl TracerSession {
         let saved = SavedSettings::new(tracefs, Path::new(saved_settings::STATE_DIR), &owner);
         let mut session = Self { instance, saved_settings: saved, tracer: setup.tracer, closed: false };
         let online = Cpus::read(&roots.sys, "online")?.to_string();
-        session.set_all(tracefs, &osnoise_files::of(setup, &online))?;
+        // Kernels before 6.1 do not have this file.
+        let options = tracefs.read(osnoise_files::OPTIONS).unwrap_or_default();
+        session.set_all(tracefs, &osnoise_files::of(setup, &online, &options))?;
         session.instance.write("trace_clock", "mono")?;
         session.instance.write("tracing_on", "0")?;
         Ok(session)

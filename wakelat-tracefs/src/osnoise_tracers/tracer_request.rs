@@ -50,7 +50,7 @@ pub enum CgroupChoice {
 }
 
 /// Measurement by threads in user space.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserThreadsConfig {
     /// The command that each thread runs at every activation, with `sh -c`; none for nothing.
     pub load: Option<String>,

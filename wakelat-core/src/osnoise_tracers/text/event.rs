@@ -19,7 +19,7 @@ pub(super) enum EventBody {
     Broken(&'static str),
 }
 
-const TIMERLAT: &str = "#ID context irq|thread|user ret timer_latency NS ns";
+const TIMERLAT: &str = "#ID context irq|thread|user-ret timer_latency NS ns";
 const TIMERLAT_SAMPLE: &str = "timerlat_sample: timer_latency=NS seqnum=ID context=0|1|2";
 const OSNOISE: &str = "RUNTIME NOISE PERCENT MAX HW NMI IRQ SIRQ THREAD";
 const OSNOISE_SAMPLE: &str = "osnoise_sample: runtime=US noise=US max_sample=US hw_count=N irq_count=N nmi_count=N \
@@ -84,21 +84,12 @@ fn whole(text: &[u8]) -> Option<u64> {
 }
 
 fn timerlat(body: &[u8]) -> Option<TimerlatEvent> {
-    let (context, seq, latency) = match words::<6>(body) {
-        Some([seq, b"context", context, b"timer_latency", latency, b"ns"]) => {
-            let context = match context {
-                b"irq" => TimerlatContext::Irq,
-                b"thread" => TimerlatContext::Thread,
-                _ => return None,
-            };
-            (context, seq, latency)
-        }
-        _ => match words::<7>(body)? {
-            [seq, b"context", b"user", b"ret", b"timer_latency", latency, b"ns"] => {
-                (TimerlatContext::User, seq, latency)
-            }
-            _ => return None,
-        },
+    let [seq, b"context", context, b"timer_latency", latency, b"ns"] = words::<6>(body)? else { return None };
+    let context = match context {
+        b"irq" => TimerlatContext::Irq,
+        b"thread" => TimerlatContext::Thread,
+        b"user-ret" => TimerlatContext::User,
+        _ => return None,
     };
     Some(TimerlatEvent::Timerlat { seq: whole(seq.strip_prefix(b"#")?)?, context, latency_ns: whole(latency)? })
 }

@@ -84,7 +84,7 @@ fn every_event_is_read() {
     let cases = [
         ("#12    context    irq timer_latency       932 ns".to_owned(), timerlat(TimerlatContext::Irq)),
         ("#12    context thread timer_latency       932 ns".to_owned(), timerlat(TimerlatContext::Thread)),
-        ("#12    context user ret timer_latency       932 ns".to_owned(), timerlat(TimerlatContext::User)),
+        ("#12    context user-ret timer_latency       932 ns".to_owned(), timerlat(TimerlatContext::User)),
         ("timerlat_sample: timer_latency=932 seqnum=12 context=2".to_owned(), timerlat(TimerlatContext::User)),
         (format!("softirq_noise:   NET_RX:3 {span}"), TimerlatEvent::SoftirqNoise { vector: 3, start_ns, duration_ns }),
         (format!("nmi_noise: {span}"), TimerlatEvent::NmiNoise { start_ns, duration_ns }),
@@ -135,7 +135,7 @@ fn a_malformed_line_is_an_error_and_the_next_line_is_parsed() {
         [
             "line 1: `hello` is not an event; expected `TASK-PID [CPU] FLAGS TIMESTAMP: EVENT`",
             "line 3: `<idle>-0       [000] d.h1    54.029328: #1     context    ir…` is truncated or malformed; expected \
-             `#ID context irq|thread|user ret timer_latency NS ns`",
+             `#ID context irq|thread|user-ret timer_latency NS ns`",
             "line 5: `<idle>-0 [000] d.h1` is not an event; expected `TASK-PID [CPU] FLAGS TIMESTAMP: EVENT`",
         ]
     );
