@@ -247,6 +247,11 @@ fn verified_instructions(program: &Program) -> Option<u32> {
 }
 
 impl LoadedProgram {
+    /// Whether it is attached to a classic tracepoint.
+    pub(super) fn is_classic(&self) -> bool {
+        self.name.starts_with(AttachMethod::Classic.prefix())
+    }
+
     fn attach(&mut self, ebpf: &mut Ebpf) -> Result<()> {
         let name = &self.name;
         let link = match ebpf.program_mut(name) {

@@ -103,7 +103,7 @@ fn context_switches(count: u64) -> String {
 /// in any case, are tolerated.
 pub fn schedstat(sums: &SchedstatSums, untraced: u64, lost: u64, clock_ns: u64) -> Check {
     let hidden = 2 * untraced + lost;
-    let allowed_ns = sums.kernel_ns / 20 + u128::from(clock_ns) * u128::from(sums.kernel_waits);
+    let allowed_ns = sums.kernel_ns / 20 + u128::from(clock_ns) * u128::from(sums.timed_waits);
     let agree = sums.unexplained <= hidden && sums.kernel_ns <= sums.own_ns + allowed_ns;
     let short = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
     let mut found = format!(
@@ -203,9 +203,18 @@ mod tests {
             waiting: 0,
             unexplained: 0,
             kernel_ns: 500_000_000,
+            timed_waits: 10_000,
             unfinished_ns: 0,
             own_ns: 520_000_000,
         }
+    }
+
+    #[test]
+    fn only_waits_whose_time_is_compared_have_a_tolerance() {
+        // 10 ms for 2,000 waits of 5 µs, and a twentieth of 200 ms.
+        let of = |own_ns| SchedstatSums { kernel_ns: 200_000_000, timed_waits: 2_000, own_ns, ..sums() };
+        assert_eq!(outcome(of(180_000_000), 0), CheckOutcome::Agree);
+        assert_eq!(outcome(of(179_999_999), 0), CheckOutcome::Disagree);
     }
 
     fn outcome(sums: SchedstatSums, untraced: u64) -> CheckOutcome {

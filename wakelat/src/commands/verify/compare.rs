@@ -205,10 +205,11 @@ impl std::fmt::Display for Mismatch {
             }
             Self::Dropped { dropped } => write!(
                 f,
-                "{} because a table or the ring buffer was full; raise `--max-tasks` and `--ring-size`",
+                "{}: a table or the ring buffer was full (raise `--max-tasks` and `--ring-size`), no tracepoint showed a \
+                 switch, or the kernel skipped a program",
                 match dropped {
-                    1 => "1 event was dropped".to_owned(),
-                    _ => format!("{} events were dropped", thousands(*dropped)),
+                    1 => "1 wait or event was dropped".to_owned(),
+                    _ => format!("{} waits or events were dropped", thousands(*dropped)),
                 }
             ),
             Self::Count { bpf, trigger, tolerated } => write!(

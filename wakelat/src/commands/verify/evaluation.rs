@@ -371,6 +371,7 @@ pub(super) mod tests {
             late: 2,
             waiting: 5,
             unexplained: 4,
+            timed_waits: 400,
             kernel_ns: 722_700_000,
             unfinished_ns: 0,
             own_ns: 724_000_000,

@@ -114,6 +114,10 @@ struct WindowStartCounts {
     switches: SwitchCounts,
     /// Waits that wakelat's own side had lost before the first reading of schedstat.
     lost: u64,
+    /// Events for which the kernel had skipped a program of wakelat's own side before that reading.
+    missed: u64,
+    /// The same of the trigger's rules, before the window.
+    missed_by_trigger_rules: u64,
 }
 
 impl<'a> Run<'a> {
@@ -176,6 +180,7 @@ impl<'a> Run<'a> {
         // that finds no room is counted as lost and missing from the sums of its task.
         self.drain()?;
         self.window_start.lost = lost(&self.own_side.totals()?);
+        self.window_start.missed = self.own_side.missed()?.unwrap_or(0);
         let filter = &self.config.filter;
         // The kernel counts all waits of a task, so tasks with only some of their waits measured cannot be
         // compared.
@@ -195,6 +200,7 @@ impl<'a> Run<'a> {
         self.waits.window.counting_on = match &mut self.trigger_side {
             Ok((collector, triggers)) => {
                 self.window_start.trigger_side = collector.totals()?;
+                self.window_start.missed_by_trigger_rules = collector.missed()?.unwrap_or(0);
                 triggers.begin()?
             }
             Err(_) => now(),
@@ -263,12 +269,14 @@ impl<'a> Run<'a> {
         self.drain_to(|| DrainExtent::Rest { limit: usize::MAX })?;
         self.waits.finish();
         let totals = self.own_side.totals()?;
-        let missed = self.own_side.missed()?.unwrap_or(0);
+        let missed = self.own_side.missed()?.unwrap_or(0) - self.window_start.missed;
         let checks = self.checks(switches, &totals, missed)?;
         let classes = self.queue_clock.as_ref().ok().map(QueueClockSide::classes);
         let lost_by_bpf = match &self.trigger_side {
             Ok((collector, _)) => {
-                lost(&collector.totals()?) - lost(&self.window_start.trigger_side) + collector.missed()?.unwrap_or(0)
+                let Self { window_start: WindowStartCounts { trigger_side, missed_by_trigger_rules, .. }, .. } = &self;
+                let missed = collector.missed()?.unwrap_or(0) - missed_by_trigger_rules;
+                lost(&collector.totals()?) - lost(trigger_side) + missed
             }
             Err(_) => 0,
         };

@@ -86,6 +86,8 @@ pub struct SchedstatSums {
     /// and no ambiguous ones. Other tasks are left out, because the length of a wait that only one side has
     /// is not bounded.
     pub kernel_ns: u128,
+    /// The waits in `kernel_ns`.
+    pub timed_waits: u64,
     /// The part of the kernel's time, in ns, that pieces of waits still pending at the end may explain.
     pub unfinished_ns: u128,
     /// wakelat's waiting time of the same tasks as in `kernel_ns`, in ns.
@@ -179,6 +181,7 @@ impl TaskSchedstats {
                 let kernel_ns = u128::from(closed.waited_ns.saturating_sub(task.opened.waited_ns));
                 let unfinished_ns = kernel_ns.saturating_sub(task.waited_ns).min(task.unfinished_ns(&closed));
                 sums.kernel_ns += kernel_ns - unfinished_ns;
+                sums.timed_waits += waits;
                 sums.unfinished_ns += unfinished_ns;
                 sums.own_ns += task.waited_ns;
             }
