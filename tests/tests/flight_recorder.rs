@@ -16,6 +16,7 @@ use wakelat_tests::{
 pub fn cases() -> Vec<Case> {
     once![
         a_file_has_the_long_wait_with_its_cause_and_the_seconds_before,
+        a_file_has_its_trigger_also_if_more_is_recorded_after_it_than_before,
         each_long_wait_among_many_events_has_its_file_with_its_cause,
         a_request_writes_a_file_and_another_process_gets_no_signal,
         a_failing_check_writes_a_file,
@@ -121,6 +122,26 @@ fn a_file_has_the_long_wait_with_its_cause_and_the_seconds_before() -> TestOutco
         document["classes"].as_array().expect("classes").iter().map(|class| class["count"].as_u64().unwrap_or(0)).sum();
     // All of them, and not those before.
     assert!((20..1_250).contains(&count), "{count} in {duration_ns} ns");
+    Ok(())
+}
+
+fn a_file_has_its_trigger_also_if_more_is_recorded_after_it_than_before() -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut command = command(&["record", "--last", "500ms", "--after", "2s", "-o", "incident.wakelat"]);
+    // One file, whatever other waits there are.
+    command.args(["--threshold", "60ms", "--comm", "wl-sleeper", "--file-interval", "1h"]);
+    let mut recorder = Wakelat::measuring({
+        command.current_dir(directory.path());
+        command
+    });
+    wait_behind_hog(1, PLANTED_NS, Policy::Other);
+    recorder.until_says("because of a wait of ");
+    ends_well(recorder);
+    let document = why(directory.path(), "incident-1.wakelat", &["--class", "wakeup", "--threshold", "60ms"]);
+    let count = document["classes"][0]["count"].as_u64().expect("a count");
+    assert!(count >= 1, "{document}");
+    let duration_ns = document["duration_ns"].as_u64().expect("a length");
+    assert!(duration_ns >= 2_000_000_000, "{duration_ns}");
     Ok(())
 }
 

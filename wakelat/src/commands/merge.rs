@@ -1,7 +1,7 @@
 //! `merge`: puts several recordings into one file.
 
 use std::{
-    io::{self, Write},
+    io::{self, Read, Write},
     path::{Component, Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -49,7 +49,27 @@ fn append(archive: &mut tar::Builder<impl Write>, path: &Path, name: &Path, modi
     header.set_size(length);
     header.set_mode(0o600);
     header.set_mtime(modified);
-    archive.append_data(&mut header, name, contents)
+    // A recording that is still being made grows: what comes later has no place.
+    archive.append_data(&mut header, name, ExactLength { contents, left: length })
+}
+
+/// The first bytes of a file, all of which must be there.
+struct ExactLength<R> {
+    contents: R,
+    /// Number of bytes that have not been read.
+    left: u64,
+}
+
+impl<R: Read> Read for ExactLength<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let wanted = bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let read = self.contents.read(&mut bytes[..wanted])?;
+        if read == 0 && wanted > 0 {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it has become shorter meanwhile"));
+        }
+        self.left -= read as u64;
+        Ok(read)
+    }
 }
 
 /// The names of the members: as short as they are unique, without what leads out of a directory.
@@ -75,5 +95,15 @@ mod tests {
         assert_eq!(names(&["/tmp/a.wakelat", "b.wakelat"]).unwrap(), of(&["a.wakelat", "b.wakelat"]));
         assert_eq!(names(&["/x/a", "../y/a"]).unwrap(), of(&["x/a", "y/a"]));
         assert!(names(&["/x/a", "../x/a"]).unwrap_err().to_string().contains("rename one"));
+    }
+
+    #[test]
+    fn a_file_that_grows_or_shrinks_does_not_damage_the_archive() {
+        let read = |contents: &[u8]| {
+            let mut bytes = Vec::new();
+            ExactLength { contents, left: 4 }.read_to_end(&mut bytes).map(|_| bytes).map_err(|error| error.kind())
+        };
+        assert_eq!(read(b"more than four"), Ok(b"more".to_vec()));
+        assert_eq!(read(b"abc"), Err(io::ErrorKind::UnexpectedEof));
     }
 }

@@ -21,8 +21,10 @@ pub struct NumberedFiles {
 
 /// The next file, and those that it replaces.
 pub struct NumberedFile {
+    number: u64,
     path: PathBuf,
-    removed: Vec<PathBuf>,
+    /// The number and the path of each file that it replaces.
+    replaced: Vec<(u64, PathBuf)>,
 }
 
 impl NumberedFiles {
@@ -83,10 +85,16 @@ impl NumberedFiles {
     pub fn next(&mut self) -> NumberedFile {
         let number = self.numbers.back().map_or(1, |last| last.saturating_add(1));
         let surplus = (self.numbers.len() + 1).saturating_sub(self.max_files);
-        let removed = self.numbers.drain(..surplus).collect::<Vec<_>>();
-        let removed = removed.into_iter().map(|number| self.path(number)).collect();
+        let replaced = self.numbers.drain(..surplus).collect::<Vec<_>>();
+        let replaced = replaced.into_iter().map(|number| (number, self.path(number))).collect();
         self.numbers.push_back(number);
-        NumberedFile { path: self.path(number), removed }
+        NumberedFile { number, path: self.path(number), replaced }
+    }
+
+    /// `file` could not be written: the files that it was to replace are still there.
+    pub fn put_back(&mut self, file: NumberedFile) {
+        self.numbers.retain(|number| *number != file.number);
+        file.replaced.into_iter().rev().for_each(|(number, _)| self.numbers.push_front(number));
     }
 }
 
@@ -108,7 +116,7 @@ impl NumberedFile {
     /// The file that [`Self::create`] has created is whole: gives it its name.
     pub fn finish(&self) -> io::Result<()> {
         // A file that is gone already is removed, too.
-        self.removed.iter().for_each(|path| _ = fs::remove_file(path));
+        self.replaced.iter().for_each(|(_, path)| _ = fs::remove_file(path));
         fs::rename(self.part(), &self.path)
     }
 
@@ -194,8 +202,12 @@ mod tests {
         let path = directory.path().join("incident");
         fs::write(directory.path().join("incident-1"), "").unwrap();
         let mut files = NumberedFiles::find(&path, 1).unwrap();
-        let error = files.next().write(|_| Err(io::Error::other("full"))).unwrap_err();
+        let next = files.next();
+        let error = next.write(|_| Err(io::Error::other("full"))).unwrap_err();
         assert!(format!("{error:#}").contains("incident-2`: full"), "{error:#}");
         assert_eq!(names(directory.path()), ["incident-1"]);
+        files.put_back(next);
+        files.next().write(|_| Ok(())).unwrap();
+        assert_eq!(names(directory.path()), ["incident-2"]);
     }
 }

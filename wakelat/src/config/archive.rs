@@ -5,7 +5,7 @@
 use std::{
     fs::File,
     io::{self, Read as _, Seek as _, SeekFrom},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use super::ConfigError;
@@ -58,7 +58,7 @@ pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ConfigError> {
     let mut expanded = Vec::new();
     for path in paths {
         match members(path) {
-            Ok(Some(members)) => expanded.extend(members.iter().map(|member| path.join(relative(&member.name)))),
+            Ok(Some(members)) => expanded.extend(members.iter().map(|member| path.join(below(&member.name)))),
             Err(error) if path.is_file() => {
                 return Err(ConfigError::unmet("--input", format!("cannot read `{}`: {error}", path.display())));
             }
@@ -75,7 +75,7 @@ pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ConfigError> {
 pub fn open(path: &Path) -> io::Result<Option<(File, Member)>> {
     for above in path.ancestors().skip(1).filter(|above| above.is_file()) {
         let Ok(name) = path.strip_prefix(above) else { continue };
-        let found = members(above)?.unwrap_or_default().into_iter().find(|member| relative(&member.name) == name);
+        let found = members(above)?.unwrap_or_default().into_iter().find(|member| below(&member.name) == name);
         if let Some(member) = found {
             return Ok(Some((File::open(above)?, member)));
         }
@@ -83,9 +83,9 @@ pub fn open(path: &Path) -> io::Result<Option<(File, Member)>> {
     Ok(None)
 }
 
-/// A name without a root, so that it is one below the archive.
-fn relative(name: &Path) -> &Path {
-    name.strip_prefix("/").unwrap_or(name)
+/// A name without a root and without `.`, so that it is one below the archive: `tar cf all.tar ./*` makes `./NAME`.
+fn below(name: &Path) -> PathBuf {
+    name.components().filter(|part| !matches!(part, Component::RootDir | Component::CurDir)).collect()
 }
 
 /// Whether the header of the first member has the mark of POSIX's tar.
@@ -108,7 +108,10 @@ mod tests {
             let mut header = tar::Header::new_ustar();
             header.set_size(contents.len() as u64);
             header.set_mode(0o600);
-            archive.append_data(&mut header, name, *contents).unwrap();
+            // As it is: the crate would leave out `./`.
+            header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_cksum();
+            archive.append(&header, *contents).unwrap();
         }
         archive.into_inner().unwrap()
     }
@@ -117,7 +120,7 @@ mod tests {
     fn a_member_is_read_at_a_path_below_the_archive() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("all.wakelat");
-        fs::write(&path, archive(&[("a.wakelat", b"first"), ("host/b.wakelat", b"second one")])).unwrap();
+        fs::write(&path, archive(&[("a.wakelat", b"first"), ("./host/b.wakelat", b"second one")])).unwrap();
         let expanded = expand(&[directory.path().join("other"), path.clone()]).unwrap();
         let below = |name| path.join(name);
         assert_eq!(expanded, [directory.path().join("other"), below("a.wakelat"), below("host/b.wakelat")]);

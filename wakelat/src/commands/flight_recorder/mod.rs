@@ -7,14 +7,19 @@ use std::{
     panic::resume_unwind,
     path::PathBuf,
     thread::{self, JoinHandle},
+    time::Instant,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Error, Result, bail};
 use rustix::fs::Mode;
 use tokio::signal::unix::SignalKind;
 
 use self::check::RepeatedCheck;
-use super::{event_recorder::EventRecorder, numbered_files::NumberedFiles, terminal_style::style};
+use super::{
+    event_recorder::EventRecorder,
+    numbered_files::{NumberedFile, NumberedFiles},
+    terminal_style::style,
+};
 use crate::{
     collect::{Collector, TimelineSettings},
     config::{Config, FlightRecorderConfig},
@@ -47,8 +52,8 @@ pub struct FlightRecorder {
     ignored_until_ns: u64,
     /// Number of triggers that were ignored.
     ignored: u64,
-    /// The thread that writes a file.
-    writing: Option<JoinHandle<Result<()>>>,
+    /// The thread that writes a file. Returns it if it could not be written, and why.
+    writing: Option<JoinHandle<Result<(), (NumberedFile, Error)>>>,
     /// Number of files that could not be written.
     failed: u64,
     /// The window has ended: the next report is the last.
@@ -74,7 +79,8 @@ impl FlightRecorder {
         Ok(Self {
             files: NumberedFiles::find(path, settings.max_files)?,
             check: settings.check.as_deref().map(RepeatedCheck::new),
-            last: LastSegments::new(settings.length_ns, settings.max_bytes),
+            // The part before the trigger, and the one after it.
+            last: LastSegments::new(settings.length_ns.saturating_add(settings.after_ns), settings.max_bytes),
             settings,
             header,
             recorder: EventRecorder::default(),
@@ -130,7 +136,10 @@ impl FlightRecorder {
         let header = Header { trigger: Some(trigger.why), ..self.header.clone() };
         let quiet = self.stderr_style.is_none();
         let write = move || {
-            let bytes = file.write(|out| part.write(&header, out))?;
+            let bytes = match file.write(|out| part.write(&header, out)) {
+                Ok(bytes) => bytes,
+                Err(error) => return Err((file, error)),
+            };
             if !quiet {
                 let (length, why) = (units::duration(part.length_ns(), true), header.trigger.unwrap_or_default());
                 let megabytes = bytes as f64 / 1e6;
@@ -149,14 +158,16 @@ impl FlightRecorder {
     fn note_written(&mut self, waits: bool) {
         let Some(thread) = self.writing.take_if(|thread| waits || thread.is_finished()) else { return };
         let written = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        if let Err(error) = written {
+        if let Err((file, error)) = written {
             status(format_args!("warning: {error:#}"));
+            self.files.put_back(file);
             self.failed += 1;
         }
     }
 
     fn end_segment(&mut self) -> io::Result<()> {
-        if let Some(failure) = self.check.as_mut().and_then(RepeatedCheck::failure) {
+        let now = Instant::now();
+        if let Some(failure) = self.check.as_mut().and_then(|check| check.failure(now)) {
             self.fire(|| failure);
         }
         self.write_if_due()
