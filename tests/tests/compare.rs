@@ -22,6 +22,9 @@ pub fn cases() -> Vec<Case> {
         a_planted_hog_makes_the_new_arm_worse_and_is_the_first_cause,
         a_failed_command_ends_the_comparison_after_its_cleanup,
         a_signal_ends_the_recording_and_the_whole_runs_are_compared,
+        a_signal_during_the_setup_compares_the_whole_runs_after_the_cleanup,
+        output_of_setup_and_cleanup_is_no_part_of_the_result,
+        runs_by_the_queue_clock_are_compared,
     ]
 }
 
@@ -69,6 +72,41 @@ fn a_failed_command_ends_the_comparison_after_its_cleanup() -> TestOutcome {
     let (code, _, said) = ended(ab(&directory.path().join("runs"), &["--cleanup", &cleanup], "true", "exit 7"));
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("a run of `new` has failed") && mark.exists(), "{said}");
+    Ok(())
+}
+
+/// As with Ctrl-C on a terminal, the setup gets the signal, too.
+fn a_signal_during_the_setup_compares_the_whole_runs_after_the_cleanup() -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let place = directory.path().display();
+    // Of the third run of the new arm.
+    let setup = format!("echo >> {place}/count; [ $(wc -l < {place}/count) -lt 3 ] || {{ kill -INT $PPID; kill -INT $$; }}");
+    let cleanup = format!("echo >> {place}/cleaned");
+    let flags = ["--json", "--class", "wakeup", "--setup-b", &setup, "--cleanup", &cleanup];
+    let (code, document, said) = ended(ab(&directory.path().join("runs"), &flags, WORK, WORK));
+    assert_eq!(code, Some(5), "{said}");
+    let document = document.expect("a document");
+    let runs = |arm: &str| document[arm]["runs"].as_array().map(Vec::len);
+    assert_eq!((runs("base"), runs("new")), (Some(3), Some(2)), "{document}");
+    let cleaned = std::fs::read_to_string(directory.path().join("cleaned")).expect("a file");
+    assert_eq!(cleaned.lines().count(), 6, "each run, and the one that was stopped");
+    Ok(())
+}
+
+fn output_of_setup_and_cleanup_is_no_part_of_the_result() -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let flags = ["--json", "--runs", "1", "--class", "wakeup", "--setup-a", "echo planted-setup", "--cleanup", "echo planted-cleanup"];
+    let (_, document, said) = ended(ab(directory.path(), &flags, WORK, WORK));
+    assert!(document.is_some() && said.contains("planted-setup") && said.contains("planted-cleanup"), "{said}");
+    Ok(())
+}
+
+fn runs_by_the_queue_clock_are_compared() -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let flags = ["--json", "--runs", "1", "--class", "wakeup", "--from", "queued", "--accept-single-runs"];
+    let (_, document, said) = ended(ab(directory.path(), &flags, WORK, WORK));
+    let document = document.unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(document["base"]["runs"].as_array().map(Vec::len), Some(1), "{document}");
     Ok(())
 }
 

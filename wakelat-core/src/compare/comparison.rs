@@ -243,7 +243,10 @@ impl<'a> GroupEvidence<'a> {
         let margin = criteria.margin_of(metric);
         let at = self.metrics.iter().position(|resolved| *resolved == metric);
         let Some(at) = at else {
-            return MetricComparison { metric, values, ratio: None, interval: [None; 2], margin: None, verdict: None };
+            // A margin of its own says that the metric must decide, and it cannot.
+            let margin = margin.filter(|_| criteria.has_own_margin(metric));
+            let verdict = margin.map(|_| ArmVerdict::Inconclusive);
+            return MetricComparison { metric, values, ratio: None, interval: [None; 2], margin, verdict };
         };
         let interval = self.changes.as_ref().map_or([f64::NEG_INFINITY, f64::INFINITY], |of| of.interval(at, level));
         let verdict = margin.map(|margin| decide(interval, (1.0 + margin).ln()));

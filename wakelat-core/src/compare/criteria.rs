@@ -47,6 +47,11 @@ impl Default for Criteria {
 }
 
 impl Criteria {
+    /// Whether the metric has a margin that is not that of all percentiles.
+    pub fn has_own_margin(&self, metric: ComparedMetric) -> bool {
+        self.margins.iter().any(|(of, _)| *of == metric)
+    }
+
     /// The margin of a metric, if one decides.
     pub fn margin_of(&self, metric: ComparedMetric) -> Option<f64> {
         let own = self.margins.iter().rev().find(|(of, _)| *of == metric).map(|(_, margin)| *margin);

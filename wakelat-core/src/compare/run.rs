@@ -104,10 +104,12 @@ impl ComparedRun {
     pub fn add_interval(&mut self, report: &Report) {
         let number = self.begin_interval(report.measured_ns());
         self.conditions.is_by_bucket |= report.mode == Mode::Aggregate;
-        let terms = [Some(&report.coverage.wakeups), report.coverage.preemptions.as_ref()];
-        for terms in terms.into_iter().flatten() {
-            self.conditions.lost[0] += terms.lost();
-            self.conditions.lost[1] += terms.lost() + terms.measured + terms.filtered;
+        let waits = [Some(&report.coverage.wakeups), report.coverage.preemptions.as_ref()];
+        let waits = waits.into_iter().flatten().map(|terms| [terms.lost(), terms.measured + terms.filtered]);
+        let queued = report.coverage.switch_ins.map(|terms| [terms.lost(), terms.measured + terms.filtered]);
+        for [lost, others] in waits.chain(queued) {
+            self.conditions.lost[0] += lost;
+            self.conditions.lost[1] += lost + others;
         }
         for group in &report.groups {
             let name = GroupName::new(group.class.name(), &group.key);
@@ -171,5 +173,29 @@ impl GroupRun {
     /// The sum of the waits: ns.
     pub fn sum_ns(&self) -> u128 {
         self.intervals.values().map(|(_, sum_ns)| sum_ns).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        compare::saved_report,
+        render::{self, testing},
+        report::{CoverageTerms, SwitchInTerms},
+    };
+
+    #[test]
+    fn losses_count_of_wakeups_preemptions_and_switch_ins_also_in_a_saved_report() {
+        let mut report = testing::report(vec![testing::group(&[], crate::Class::Wakeup, [1_000])]);
+        let terms = CoverageTerms { ring_buffer_full: 1, measured: 10, filtered: 5, ..CoverageTerms::default() };
+        report.coverage.wakeups = terms;
+        report.coverage.preemptions = Some(CoverageTerms { missed_switch: 2, measured: 20, ..CoverageTerms::default() });
+        report.coverage.switch_ins = Some(SwitchInTerms { invalid: 4, measured: 40, ..SwitchInTerms::default() });
+        let mut run = ComparedRun::default();
+        run.add_interval(&report);
+        assert_eq!(run.conditions.lost, [7, 7 + 75]);
+        let text = render::json(&report).unwrap();
+        assert_eq!(saved_report::run("run", &text).unwrap().conditions.lost, [7, 7 + 75]);
     }
 }

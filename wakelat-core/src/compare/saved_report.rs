@@ -28,7 +28,7 @@ struct SavedReport {
     #[serde(default)]
     sampling: Option<SavedSampling>,
     #[serde(default)]
-    coverage: BTreeMap<String, Value>,
+    coverage: Value,
 }
 
 #[derive(Deserialize)]
@@ -100,10 +100,14 @@ fn add(run: &mut ComparedRun, report: &SavedReport, cost: &mut [f64; 2]) -> Resu
     conditions.threshold_ns = report.threshold.as_ref().map(|threshold| threshold.threshold_ns);
     conditions.is_sampled |= report.sampling.is_some();
     conditions.is_by_bucket = report.mode == "aggregate" || !report.groups.is_empty();
-    let term = |name: &str| report.coverage.get(name).and_then(Value::as_u64).unwrap_or(0);
-    let lost = term("task_table_full") + term("ring_buffer_full") + term("invalid") + term("missed_switch");
-    conditions.lost[0] += lost;
-    conditions.lost[1] += lost + term("measured") + term("filtered");
+    // Of wakeups; the other two are `null` if they were not measured.
+    let coverage = &report.coverage;
+    for terms in [coverage, &coverage["preemptions"], &coverage["switch_ins"]] {
+        let term = |name: &str| terms[name].as_u64().unwrap_or(0);
+        let lost = term("task_table_full") + term("ring_buffer_full") + term("invalid") + term("missed_switch");
+        conditions.lost[0] += lost;
+        conditions.lost[1] += lost + term("measured") + term("filtered");
+    }
     if let Some(overhead) = &report.overhead {
         cost[0] += (overhead.tool_ns + overhead.programs_ns) as f64;
         cost[1] += report.duration_ns as f64 * f64::from(overhead.cpus);

@@ -138,6 +138,18 @@ fn limits_decide_about_the_new_arm() {
 }
 
 #[test]
+fn a_metric_with_a_margin_of_its_own_that_is_not_resolvable_is_inconclusive() {
+    let p999 = ComparedMetric::Percentile(Percentile::P99_9);
+    let own = Criteria { margins: vec![(p999, 0.5)], ..Criteria::default() };
+    for (criteria, expected) in [(Criteria::default(), ArmVerdict::NotWorse), (own, ArmVerdict::Inconclusive)] {
+        let comparison = compared(1.0, 6, &criteria);
+        let metric = comparison.groups[0].metrics.iter().find(|metric| metric.metric == p999).unwrap();
+        assert_eq!((metric.ratio, comparison.verdict), (None, expected));
+        json_schemas::assert_valid(&json(&comparison).unwrap());
+    }
+}
+
+#[test]
 fn runs_that_were_measured_differently_are_refused() {
     let refused = |change: &dyn Fn(&mut ComparedRun)| {
         let (base, mut new) = (arm("base", 1.0, 2), arm("new", 1.0, 2));

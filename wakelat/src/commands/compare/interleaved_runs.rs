@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
     sync::{
@@ -16,6 +17,8 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
+
+use wakelat_core::report::LatencyFrom;
 
 use crate::{config::AbConfig, status::status};
 
@@ -71,29 +74,36 @@ fn progress(done: usize, all: usize, arm: &str, elapsed: Duration) -> String {
 
 /// Makes one run: setup, the recorded command, cleanup. Returns whether it is a whole one.
 fn run(config: &AbConfig, arm: usize, path: &Path, is_stopped: &AtomicBool) -> Result<bool> {
-    if let Some(setup) = &config.setups[arm] {
-        shell(setup, if arm == 0 { "--setup-a" } else { "--setup-b" })?;
-    }
-    let program = std::env::current_exe().context("cannot find the program of this process")?;
-    let mut command = Command::new(program);
-    command.args(["record", "--quiet", "--output"]).arg(path).arg("--").args(&config.commands[arm]);
-    // Standard output has only the result of the comparison.
-    command.stdout(std::io::stderr());
-    let child = command.spawn().context("cannot start a process that records");
-    let ended = child.and_then(|child| wait(child, is_stopped));
+    let flag = ["--setup-a", "--setup-b"][arm];
+    let set_up = config.setups[arm].as_deref().map_or(Ok(()), |setup| succeed(shell(setup), flag, setup));
+    let ended = set_up.and_then(|()| wait(begin_recording(config, arm, path)?, is_stopped));
     // Also after a failure: the next run expects the machine as it was.
-    let cleaned = config.cleanup.as_deref().map_or(Ok(()), |cleanup| shell(cleanup, "--cleanup"));
-    let ended = ended?;
-    cleaned?;
+    config.cleanup.as_deref().map_or(Ok(()), clean_up)?;
     if is_stopped.load(Ordering::Relaxed) {
         // Its command was interrupted: such a run is not like the others.
         _ = fs::remove_file(path);
         return Ok(false);
     }
+    let ended = ended?;
     if !ended.success() {
         bail!("a run of `{}` has failed ({ended}); its recording is not used", ARMS[arm]);
     }
     Ok(true)
+}
+
+/// Starts a process that records the command of this arm.
+fn begin_recording(config: &AbConfig, arm: usize, path: &Path) -> Result<Child> {
+    let program = std::env::current_exe().context("cannot find the program of this process")?;
+    let mut command = Command::new(program);
+    command.args(["record", "--quiet", "--output"]).arg(path);
+    // A recording has the events of tracepoints, or the waits by the run queue's clock.
+    if config.compare.view.from == LatencyFrom::Queued {
+        command.args(["--from", LatencyFrom::Queued.name()]);
+    }
+    command.arg("--").args(&config.commands[arm]);
+    // Standard output has only the result of the comparison.
+    command.stdout(std::io::stderr());
+    command.spawn().context("cannot start a process that records")
 }
 
 /// Waits until a run ends; ends it if this process has to stop.
@@ -112,12 +122,27 @@ fn wait(mut child: Child, is_stopped: &AtomicBool) -> Result<ExitStatus> {
     }
 }
 
-fn shell(line: &str, flag: &str) -> Result<()> {
-    let ended = Command::new("/bin/sh").args(["-c", line]).status().context("cannot start `/bin/sh`")?;
+/// A shell command that prints to standard error.
+fn shell(line: &str) -> Command {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", line]).stdout(std::io::stderr());
+    shell
+}
+
+/// Runs the shell command of `flag`.
+fn succeed(mut shell: Command, flag: &str, line: &str) -> Result<()> {
+    let ended = shell.status().context("cannot start `/bin/sh`")?;
     if !ended.success() {
         bail!("the command of `{flag}` has failed ({ended}): {line}");
     }
     Ok(())
+}
+
+/// Runs the command that restores the machine, to its end even if Ctrl-C is pressed meanwhile.
+fn clean_up(line: &str) -> Result<()> {
+    let mut shell = shell(line);
+    shell.process_group(0);
+    succeed(shell, "--cleanup", line)
 }
 
 #[cfg(test)]
