@@ -188,8 +188,9 @@ fn ring_buffer(features: &Features, mode: Mode) -> Requirement {
             let found = format!(
                 "on kernel `{release}` the BPF ring buffer can freeze the machine, because its lock sleeps with PREEMPT_RT"
             );
-            let remedy = "use Linux 6.12 or later; without it only `hist` and `top` in mode `aggregate` work (without `--by`, or \
-                          by `tid`, `pid`, `comm`, `cgroup`, `container`, `cpu` or `class`)";
+            let remedy = "use Linux 6.12 or later; here only what the kernel aggregates works: `hist` and `top` (without `--by`, \
+                          or by `tid`, `pid`, `comm`, `cgroup`, `container`, `cpu` or `class`), `why --mode aggregate`, \
+                          `record --keep hist` and `serve`";
             if mode == Mode::Aggregate {
                 Requirement::note(NAME, found, remedy)
             } else {
@@ -322,7 +323,7 @@ mod tests {
         let features = Features { release: Release::parse("5.10.0-43-rt-amd64"), btf, ..everything() };
         let text = error(&features, Attach::Auto);
         assert!(text.contains("`5.10.0-43-rt-amd64` the BPF ring buffer can freeze the machine"), "{text}");
-        assert!(text.contains("mode `aggregate`"), "{text}");
+        assert!(text.contains("`why --mode aggregate`") && text.contains("`serve`"), "{text}");
         check(&features, Attach::Auto, None, Mode::Aggregate).unwrap();
         let checklist = all(&features, Attach::Auto);
         assert_eq!(checklist.iter().find(|check| check.name == "ring buffer").unwrap().state, RequirementState::Note);

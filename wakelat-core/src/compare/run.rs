@@ -179,23 +179,27 @@ impl GroupRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wakelat_common::Class;
+
     use crate::{
         compare::saved_report,
-        render::{self, testing},
+        render::{report_document::ReportDocument, testing},
         report::{CoverageTerms, SwitchInTerms},
     };
 
     #[test]
     fn losses_count_of_wakeups_preemptions_and_switch_ins_also_in_a_saved_report() {
-        let mut report = testing::report(vec![testing::group(&[], crate::Class::Wakeup, [1_000])]);
+        let mut report = testing::report(vec![testing::group(&[], Class::Wakeup, [1_000])]);
         let terms = CoverageTerms { ring_buffer_full: 1, measured: 10, filtered: 5, ..CoverageTerms::default() };
         report.coverage.wakeups = terms;
-        report.coverage.preemptions = Some(CoverageTerms { missed_switch: 2, measured: 20, ..CoverageTerms::default() });
+        report.coverage.preemptions =
+            Some(CoverageTerms { missed_switch: 2, measured: 20, ..CoverageTerms::default() });
         report.coverage.switch_ins = Some(SwitchInTerms { invalid: 4, measured: 40, ..SwitchInTerms::default() });
         let mut run = ComparedRun::default();
         run.add_interval(&report);
         assert_eq!(run.conditions.lost, [7, 7 + 75]);
-        let text = render::json(&report).unwrap();
+        let groups: Vec<_> = report.groups.iter().collect();
+        let text = serde_json::to_string(&ReportDocument::new(&report, &groups)).unwrap();
         assert_eq!(saved_report::run("run", &text).unwrap().conditions.lost, [7, 7 + 75]);
     }
 }

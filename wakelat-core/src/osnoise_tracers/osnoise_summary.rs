@@ -253,7 +253,8 @@ mod tests {
         let mut summary = NoiseSummary::default();
         let period = OsnoisePeriod { runtime_ns: 1_000_000, noise_ns: 4_000, irq: 3, ..OsnoisePeriod::default() };
         // Twice on each of two CPUs, a later period with the same figures, and one of another trace.
-        for (at_ns, cpu) in [(5_000, 0), (6_000, 1), (7_000, 0), (8_000, 1), (1_007_000, 0), (1_008_000, 0), (2_000, 0)] {
+        for (at_ns, cpu) in [(5_000, 0), (6_000, 1), (7_000, 0), (8_000, 1), (1_007_000, 0), (1_008_000, 0), (2_000, 0)]
+        {
             summary.push(&TimerlatRecord { at_ns, cpu, task: None, event: TimerlatEvent::Osnoise(period) });
         }
         assert_eq!((summary.cpus[&0].periods, summary.cpus[&1].periods, summary.all.periods), (3, 1, 4));

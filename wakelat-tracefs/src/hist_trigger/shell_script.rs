@@ -76,15 +76,16 @@ fn seconds(ns: u64) -> String {
     }
 }
 
-/// What hist triggers cannot do, printed at the top of every script.
-const LIMITS: [&str; 7] = [
-    "What hist triggers cannot do:",
+/// What the triggers of the script do not do, printed at its top.
+const LIMITS: [&str; 8] = [
+    "What these triggers do not do:",
     "- filter by cgroup, scheduling policy or class, or follow new threads of a process;",
     "- ignore wakeups of running tasks, which start no wait: the timestamp stays behind, and the task's",
     "  next switch-in without a wakeup, for example after a preemption, counts as a bogus long wait;",
     "- keep the earliest of several wakeups: a later one overwrites the timestamp;",
     "- measure first waits of new tasks (sched_wakeup_new) or waits after a preemption;",
-    "- report which task waited longest, and when. `Dropped:` counts entries that a full table rejected.",
+    "- report which task waited longest, and when (`onmax()` with `save()` can, per key).",
+    "`Dropped:` counts entries that a full table rejected.",
 ];
 
 #[cfg(test)]

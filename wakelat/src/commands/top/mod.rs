@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use super::{measurement::Source, terminal_style::style};
 use crate::{
-    config::{Config, OutputFormat, TableConfig},
+    config::{Attach, Config, OutputFormat, TableConfig},
     session::{StopReason, terminal},
     status::status,
 };
@@ -29,11 +29,15 @@ pub fn top(config: &Config, table: TableConfig) -> Result<StopReason> {
     let obstacle = match obstacle(config, table) {
         Some(why) => why,
         None => match Source::open(&Config { mode: Mode::Samples, ..config.clone() }) {
-            Ok((source, config)) if has_events(&source) => return interactive::show(source, &config, table),
-            Ok((source, config)) => {
-                note(&config, "the recording does not keep every event");
-                return table::show(source, &config, table);
-            }
+            Ok((source, config)) => match lacks_events(&source, &config) {
+                None => return interactive::show(source, &config, table),
+                // The table of a measurement is not that of samples.
+                Some(why) if source.is_live() => why.to_owned(),
+                Some(why) => {
+                    note(&config, why);
+                    return table::show(source, &config, table);
+                }
+            },
             Err(error) => format!("{error:#}"),
         },
     };
@@ -66,6 +70,24 @@ fn obstacle(config: &Config, table: TableConfig) -> Option<String> {
     config.max_overhead_ppm.map(|_| "`--max-overhead` measures a sample of the tasks".to_owned())
 }
 
-fn has_events(source: &Source) -> bool {
-    source.headers().iter().all(|header| header.kept == Kept::Events)
+/// Why `source` does not have every event, if so.
+fn lacks_events(source: &Source, config: &Config) -> Option<&'static str> {
+    match source {
+        Source::Saved(_) if source.headers().iter().any(|header| header.kept != Kept::Events) => {
+            Some("the recording does not keep every event")
+        }
+        Source::Saved(_) => None,
+        Source::Live(environment) | Source::LiveRecorded(environment, _) => {
+            let attach = config.resources.attach;
+            match (attach, &environment.btf) {
+                (Attach::Raw | Attach::Classic, _) => {
+                    Some("only typed tracepoints have every event; leave out `--attach`")
+                }
+                (Attach::Auto | Attach::Btf, None) => {
+                    Some("only typed tracepoints have every event, and this kernel has no BTF")
+                }
+                (Attach::Auto | Attach::Btf, Some(_)) => None,
+            }
+        }
+    }
 }
