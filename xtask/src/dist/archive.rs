@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::Context as _;
 use wakelat_build::workspace;
 
-use super::tree::{CONFIGURATION, ReleaseFiles, install_configuration, run};
+use super::tree::{CONFIGURATION, InstallPlace, ReleaseFiles, install_configuration, run};
 use super::write_file;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -17,7 +17,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub fn tarball(release: &ReleaseFiles<'_>, dist: &Path) -> anyhow::Result<PathBuf> {
     let name = format!("wakelat-{VERSION}-{}-linux", release.architecture.name());
     let stage = Stage::new("tarball")?;
-    release.install(&stage.0.join(&name))?;
+    release.install(&stage.0.join(&name), InstallPlace::Local)?;
     install_configuration(&stage.0.join(&name).join("etc"))?;
     let archive = dist.join(format!("{name}.tar.gz"));
     let mut tar = Command::new("tar");
@@ -36,7 +36,7 @@ pub fn debian_package(release: &ReleaseFiles<'_>, dist: &Path) -> anyhow::Result
     let architecture = release.architecture.debian();
     let stage = Stage::new("deb")?;
     let usr = stage.0.join("usr");
-    release.install(&usr)?;
+    release.install(&usr, InstallPlace::System)?;
     install_configuration(&stage.0.join("etc"))?;
     // dpkg keeps what the administrator has changed.
     write_file(&stage.0.join("DEBIAN/conffiles"), format!("/etc/{CONFIGURATION}\n").as_bytes())?;

@@ -10,7 +10,8 @@ use wakelat_build::{Architecture, workspace};
 use super::write_file;
 
 /// The documents that a release contains besides `docs`, by their paths in the workspace.
-const DOCUMENTS: [&str; 5] = ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE", "LICENSE-GPL"];
+const DOCUMENTS: [&str; 7] =
+    ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE-APACHE", "LICENSE-GPL", "LICENSE-MIT", "README.md"];
 
 /// What runs and evaluates the service elsewhere, by the paths in `packaging`: `share/wakelat` has the same.
 const MONITORING: [&str; 16] = [
@@ -62,18 +63,19 @@ pub struct ReleaseFiles<'a> {
 }
 
 impl ReleaseFiles<'_> {
-    /// Copies the files below `prefix`, such as `/usr`.
-    pub fn install(&self, prefix: &Path) -> anyhow::Result<()> {
+    /// Copies the files below `directory`, whose content will be that of `place`.
+    pub fn install(&self, directory: &Path, place: InstallPlace) -> anyhow::Result<()> {
         let copy = |from: &Path, to: &str| {
             let content = fs::read(from).with_context(|| format!("cannot read `{}`", from.display()))?;
-            write_file(&prefix.join(to), &content)
+            write_file(&directory.join(to), &content)
         };
         copy(self.binary, "bin/wakelat")?;
         for page in fs::read_dir(&self.manual.pages)? {
             let page = page?;
             copy(&page.path(), &format!("share/man/man1/{}", page.file_name().to_string_lossy()))?;
         }
-        copy(&workspace::root().join("packaging/wakelat.service"), "lib/systemd/system/wakelat.service")?;
+        let unit = fs::read_to_string(workspace::root().join("packaging/wakelat.service")).context("no unit")?;
+        write_file(&directory.join("lib/systemd/system/wakelat.service"), place.unit(&unit).as_bytes())?;
         for (file, to) in [
             ("wakelat.bash", "share/bash-completion/completions/wakelat"),
             ("wakelat.fish", "share/fish/vendor_completions.d/wakelat.fish"),
@@ -84,14 +86,44 @@ impl ReleaseFiles<'_> {
         for file in MONITORING {
             copy(&workspace::root().join("packaging").join(file), &format!("share/wakelat/{file}"))?;
         }
-        let pages = fs::read_dir(workspace::root().join("docs"))?;
-        let pages = pages.map(|page| Ok(format!("docs/{}", page?.file_name().to_string_lossy())));
-        let pages: Vec<String> = pages.collect::<io::Result<_>>()?;
-        let pages = pages.iter().filter(|page| page.ends_with(".md") || page.ends_with(".svg"));
-        for document in DOCUMENTS.into_iter().chain(pages.map(String::as_str)) {
-            copy(&workspace::root().join(document), &format!("share/doc/wakelat/{document}"))?;
+        for document in DOCUMENTS.into_iter().map(PathBuf::from).chain(files_below("docs")?) {
+            let to = Path::new("share/doc/wakelat").join(&document);
+            copy(&workspace::root().join(document), &to.to_string_lossy())?;
         }
         Ok(())
+    }
+}
+
+/// The paths of all files below a directory of the workspace, relative to the workspace.
+fn files_below(directory: &str) -> io::Result<Vec<PathBuf>> {
+    let (mut files, mut open) = (Vec::new(), vec![PathBuf::from(directory)]);
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(workspace::root().join(&directory))? {
+            let entry = entry?;
+            let path = directory.join(entry.file_name());
+            if entry.file_type()?.is_dir() { open.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Where a release is installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InstallPlace {
+    /// `/usr` and `/etc`, by a package.
+    System,
+    /// `/usr/local`, by hand.
+    Local,
+}
+
+impl InstallPlace {
+    /// The systemd unit, whose paths are those of [`Self::System`].
+    fn unit(self, unit: &str) -> String {
+        match self {
+            Self::System => unit.to_owned(),
+            Self::Local => unit.replace("/usr/", "/usr/local/").replace("/etc/", "/usr/local/etc/"),
+        }
     }
 }
 
@@ -118,20 +150,19 @@ mod tests {
 
     #[test]
     fn a_release_contains_every_file_for_monitoring() {
-        let packaging = workspace::root().join("packaging");
-        let mut found = vec![];
-        let mut open = vec![packaging.clone()];
-        while let Some(directory) = open.pop() {
-            for path in fs::read_dir(&directory).expect("a directory").map(|entry| entry.expect("an entry").path()) {
-                if path.is_dir() {
-                    open.push(path);
-                } else if directory != packaging {
-                    let path = path.strip_prefix(&packaging).expect("a file below it");
-                    found.push(path.to_str().expect("UTF-8").to_owned());
-                }
-            }
-        }
-        found.sort();
-        assert_eq!(found, MONITORING);
+        let found = files_below("packaging").expect("a directory");
+        let found = found.iter().map(|path| path.strip_prefix("packaging").expect("a file below it"));
+        let found: Vec<_> = found.filter(|path| path.components().count() > 1).collect();
+        assert_eq!(found, MONITORING.map(Path::new));
+    }
+
+    #[test]
+    fn the_unit_has_the_paths_of_the_place() {
+        let unit = fs::read_to_string(workspace::root().join("packaging/wakelat.service")).expect("the unit");
+        assert_eq!(InstallPlace::System.unit(&unit), unit);
+        let local = InstallPlace::Local.unit(&unit);
+        let start = "\nExecStart=/usr/local/bin/wakelat serve --config /usr/local/etc/wakelat/serve.toml\n";
+        assert!(local.contains(start), "{local}");
+        assert!(!local.contains("/usr/bin") && !local.contains(" /etc/") && !local.contains("/usr/share"), "{local}");
     }
 }
