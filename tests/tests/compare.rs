@@ -80,7 +80,8 @@ fn a_signal_during_the_setup_compares_the_whole_runs_after_the_cleanup() -> Test
     let directory = tempfile::tempdir().expect("a directory");
     let place = directory.path().display();
     // Of the third run of the new arm.
-    let setup = format!("echo >> {place}/count; [ $(wc -l < {place}/count) -lt 3 ] || {{ kill -INT $PPID; kill -INT $$; }}");
+    let setup =
+        format!("echo >> {place}/count; [ $(wc -l < {place}/count) -lt 3 ] || {{ kill -INT $PPID; kill -INT $$; }}");
     let cleanup = format!("echo >> {place}/cleaned");
     let flags = ["--json", "--class", "wakeup", "--setup-b", &setup, "--cleanup", &cleanup];
     let (code, document, said) = ended(ab(&directory.path().join("runs"), &flags, WORK, WORK));
@@ -95,7 +96,17 @@ fn a_signal_during_the_setup_compares_the_whole_runs_after_the_cleanup() -> Test
 
 fn output_of_setup_and_cleanup_is_no_part_of_the_result() -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
-    let flags = ["--json", "--runs", "1", "--class", "wakeup", "--setup-a", "echo planted-setup", "--cleanup", "echo planted-cleanup"];
+    let flags = [
+        "--json",
+        "--runs",
+        "1",
+        "--class",
+        "wakeup",
+        "--setup-a",
+        "echo planted-setup",
+        "--cleanup",
+        "echo planted-cleanup",
+    ];
     let (_, document, said) = ended(ab(directory.path(), &flags, WORK, WORK));
     assert!(document.is_some() && said.contains("planted-setup") && said.contains("planted-cleanup"), "{said}");
     Ok(())

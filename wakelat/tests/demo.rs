@@ -45,6 +45,10 @@ fn the_demo_can_be_exported_to_every_format() {
         let file = directory.path().join(format);
         shown(&["demo", "export", "-q", "--to", format, "-o", file.to_str().expect("a path")]);
     }
+    // A class without wakeups has no event that starts their latency.
+    let preempted = directory.path().join("preempted");
+    let flags = ["--class", "preempted", "-o", preempted.to_str().expect("a path")];
+    shown(&[&["demo", "export", "-q", "--to", "csv"][..], &flags].concat());
     let of = |name: &str| std::fs::read(directory.path().join(name)).expect(name);
     for table in ["waits", "components", "switches", "intervals"] {
         let file = of(&format!("parquet-{table}.parquet"));
@@ -63,6 +67,16 @@ fn the_demo_can_be_exported_to_every_format() {
     assert_eq!(column, Some(3));
     let waits = rows.splitn(2, |byte| *byte == b'\n').nth(1).expect("rows");
     assert_eq!(folded, sum(waits, |line| line.split(',').nth(3)));
+}
+
+#[test]
+fn a_view_of_the_demo_writes_pages_and_pictures_as_with_a_recording() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
+    shown(&["demo", "why", "--report", &file("why.html")]);
+    shown(&["demo", "hist", "--svg", &file("hist.svg")]);
+    assert!(data_of(&directory.path().join("why.html")).is_object());
+    assert!(std::fs::read_to_string(file("hist.svg")).expect("a picture").starts_with("<svg"));
 }
 
 /// The JSON in a page.

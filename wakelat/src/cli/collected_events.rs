@@ -8,7 +8,8 @@ use wakelat_core::recording::CollectedEvents;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Analysis")]
 pub(super) struct CollectFlags {
-    /// Causes to separate from run time: irq (and softirq), idle, throttling (and steal), fork, workqueue; or none
+    /// Events to collect, so that their time is a cause of its own instead of run time of the task that they interrupt:
+    /// irq (and softirq), idle (exit from C-states), throttling (and steal), fork, workqueue; or none
     #[arg(
         long,
         value_name = "LIST",

@@ -26,7 +26,7 @@ pub struct CompareFlags {
     #[arg(long, value_name = "AS", hide_possible_values = true, help_heading = "Verdict")]
     pub inconclusive: Option<InconclusiveAs>,
 
-    /// Give a verdict with one run per arm; it does not predict other runs
+    /// Give a verdict even with one run per arm; it is only about these two runs
     #[arg(long, help_heading = "Verdict")]
     pub accept_single_runs: bool,
 

@@ -27,12 +27,12 @@ pub(super) struct DemoFlags {
     #[arg(value_enum, hide_possible_values = true)]
     view: Option<DemoView>,
 
-    /// Also write the overview as one HTML file, which opens in any browser
-    #[arg(long, value_name = "FILE", conflicts_with = "view")]
+    /// Also write the result as one HTML file, which opens in any browser
+    #[arg(long, value_name = "FILE")]
     report: Option<OsString>,
 
     /// Also write the causes of its waits as a picture (SVG)
-    #[arg(long, value_name = "FILE", conflicts_with = "view")]
+    #[arg(long, value_name = "FILE")]
     svg: Option<OsString>,
 
     /// The flags of the view, as with -i
@@ -54,13 +54,13 @@ enum DemoView {
 impl DemoFlags {
     /// The same as a command line that reads the demo recording, and whether that is an overview.
     pub(super) fn command_line(self) -> (Vec<OsString>, bool) {
+        let files = [("--report", self.report), ("--svg", self.svg)];
+        let files = files.into_iter().filter_map(|(flag, file)| Some([flag.into(), file?])).flatten();
         let Some(view) = self.view.as_ref().and_then(DemoView::to_possible_value) else {
-            let files = [("--report", self.report), ("--svg", self.svg)];
-            let files = files.into_iter().filter_map(|(flag, file)| Some([flag.into(), file?])).flatten();
             return (overview(&["--input", DEMO]).into_iter().chain(files).collect(), true);
         };
         let view = ["wakelat", view.get_name(), "--input", DEMO].map(OsString::from);
-        (view.into_iter().chain(self.flags).collect(), false)
+        (view.into_iter().chain(files).chain(self.flags).collect(), false)
     }
 }
 

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use super::{CliError, CommonFlags, InputFlags, with_input};
 use crate::config::{
-    Command, ConfigError, ExportConfig, ExportFormat, OutputFormat, RECORDED_INTERVAL_NS, TraceRows,
+    Command, Config, ConfigError, ExportConfig, ExportFormat, OutputFormat, RECORDED_INTERVAL_NS, TraceRows,
     check_recording_output, duration,
 };
 #[cfg(feature = "parquet")]
@@ -29,11 +29,11 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ExportFlags {
-    /// The format: perfetto (every event, waits as slices), csv or json (each wait with its components), folded (stacks of cgroup, task, component and culprit), hdr (HdrHistogram's interval log), parquet (tables of waits, components, switches and intervals, a file each)
+    /// The format: perfetto (every event, waits as slices), csv or json (each wait with its components), folded (a flame graph whose frames are cgroup, task, component and culprit), hdr (HdrHistogram's interval log), parquet (tables of waits, components, switches and intervals, a file each)
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     to: ExportChoice,
 
-    /// Length of an interval of `--to hdr` and `--to parquet` [default: 1s]
+    /// Length of an interval of `--to hdr` and `--to parquet` [default: 1s, or that of `record --keep hist` if it is longer]
     #[arg(long, value_name = "TIME", value_parser = duration::seconds, allow_hyphen_values = true)]
     interval: Option<u64>,
 
@@ -101,10 +101,13 @@ impl ExportChoice {
 
 impl ExportFlags {
     pub(super) fn command(
-        self,
+        mut self,
         given: impl Fn(&str) -> bool,
         machine: impl FnOnce() -> Result<Machine, CliError>,
     ) -> Result<Command, CliError> {
+        if !given("from") {
+            super::why::adjust_from(&mut self.common.filter);
+        }
         if self.interval.is_some() && !self.to.has_intervals() {
             let why = "only applies to `--to hdr` and `--to parquet`; leave it out";
             return Err(ConfigError::usage("--interval", why).into());
@@ -125,12 +128,12 @@ impl ExportFlags {
             }
             ExportChoice::Folded => ExportFormat::Folded,
             ExportChoice::Hdr => {
-                config.set_intervals(Some(self.interval.unwrap_or(RECORDED_INTERVAL_NS)), None)?;
+                set_intervals(&mut config, self.interval)?;
                 ExportFormat::IntervalLog
             }
             #[cfg(feature = "parquet")]
             ExportChoice::Parquet => {
-                config.set_intervals(Some(self.interval.unwrap_or(RECORDED_INTERVAL_NS)), None)?;
+                set_intervals(&mut config, self.interval)?;
                 config.by = vec![Key::Cgroup, Key::Comm];
                 config.by.extend(config.shows_several_files().then_some(Key::Recording));
                 ExportFormat::Parquet { prefix: config.set_several_files("`--to parquet`")? }
@@ -148,5 +151,13 @@ impl ExportFlags {
             _ => 0,
         };
         Ok(Command::Export(config, ExportConfig { format, threshold_ns }))
+    }
+}
+
+/// A histogram per interval, of the given length if there is one.
+fn set_intervals(config: &mut Config, given_ns: Option<u64>) -> Result<(), ConfigError> {
+    match given_ns {
+        Some(interval_ns) => config.set_intervals(Some(interval_ns), None),
+        None => config.set_default_intervals(RECORDED_INTERVAL_NS),
     }
 }

@@ -63,7 +63,7 @@ pub struct FilterFlags {
     pub class: Vec<ClassName>,
 
     /// Start of a wait: wakeup (sched_wakeup: the task is queued), waking (sched_waking: the waker starts to wake
-    /// it), or queued (the run queue's clock: all classes, cheapest)
+    /// it), or queued (the run queue's own clock, as for run_delay in schedstat: all classes, no wakers, cheapest)
     #[arg(long, value_name = "EVENT", default_value = "wakeup", hide_possible_values = true, help_heading = None::<&str>)]
     pub from: FromEvent,
 

@@ -12,7 +12,7 @@ pub(super) struct FlightRecorderFlags {
     #[arg(long, value_name = "TIME", value_parser = duration::seconds, allow_hyphen_values = true, conflicts_with_all = ["warm_up", "on_threshold"])]
     last: Option<u64>,
 
-    /// Keep at most this much, compressed
+    /// Use at most this much memory for the events, which are compressed
     #[arg(long, value_name = "SIZE", value_parser = size::parse, allow_hyphen_values = true, default_value = "200M", requires = "last")]
     max_size: u64,
 
@@ -28,7 +28,7 @@ pub(super) struct FlightRecorderFlags {
     #[arg(long, value_name = "N", value_parser = number::rows, allow_hyphen_values = true, default_value = "10", requires = "last")]
     max_files: usize,
 
-    /// Run this command with `sh -c` every second, and write a file when it fails
+    /// Run this command with `sh -c` every second, and write a file when it fails; a command that does not end is no failure
     #[arg(long, value_name = "COMMAND", requires = "last")]
     check: Option<String>,
 }

@@ -161,6 +161,7 @@ impl InputFlags {
             has_given_classes: given("class"),
             has_given_from: given("from"),
             has_given_keys: false,
+            has_default_interval: false,
         }
     }
 }

@@ -87,7 +87,7 @@ Exit codes:
   3  stopped by --on-threshold stop, or verify found a difference, or diff or ab found worse waits
   4  verify could not compare: no hist triggers available
   5  diff or ab is inconclusive
-With -- COMMAND: the exit code of the command, or 128 and the number of the signal that ended it.";
+With -- COMMAND: the exit code of the command, or 128 + N if signal N ended it.";
 
 /// Measure how long Linux tasks wait for a CPU, explain why, and account for every wakeup
 #[derive(Debug, Parser)]
@@ -154,13 +154,22 @@ pub fn command() -> clap::Command {
     Flags::command()
         .mut_subcommand("hist", with_input)
         .mut_subcommand("top", |top| with_input(top::with_defaults(top)))
-        .mut_subcommand("trace", with_input)
+        .mut_subcommand("trace", |trace| hide(with_input(trace), &["group_memory"]))
         .mut_subcommand("why", |why| with_input(why::with_defaults(why)))
         .mut_subcommand("record", record::with_defaults)
         .mut_subcommand("export", export::with_defaults)
         .mut_subcommand("report", report::with_defaults)
         .mut_subcommand("diff", compare::with_defaults)
         .mut_subcommand("ab", compare::with_defaults)
+        .mut_subcommand("osnoise", timerlat::of_osnoise)
+        .mut_subcommand("verify", |verify| hide(verify, &["group_memory"]))
+        // The programs of the service send no records, and have no groups but cgroups.
+        .mut_subcommand("serve", |serve| hide(serve, &["ring_size", "drain_interval", "group_memory"]))
+}
+
+/// Leaves flags that have no effect on this command out of its help.
+fn hide(command: clap::Command, ids: &[&'static str]) -> clap::Command {
+    ids.iter().fold(command, |command, id| command.mut_arg(id, |arg| arg.hide(true)))
 }
 
 /// Turns `wakelat help hist` into `wakelat hist --help`.

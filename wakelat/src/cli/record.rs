@@ -7,6 +7,7 @@ use super::{
     collected_events::CollectFlags,
     flight_recorder::FlightRecorderFlags,
     grouping::each_once,
+    hide,
     stacks::StacksFlag,
     why::{adjust_from, with_all_waits},
 };
@@ -92,8 +93,13 @@ pub(super) enum KeepChoice {
 
 /// Changes the common flags: the defaults of `why`, no flags for other formats, and a required file.
 pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
-    let hide = |command: clap::Command, id: &'static str| command.mut_arg(id, |arg| arg.hide(true));
-    let command = ["json", "csv", "timestamps", "ascii", "color"].into_iter().fold(with_all_waits(command), hide);
+    const HIDDEN: [&str; 6] = ["json", "csv", "timestamps", "ascii", "color", "max_overhead"];
+    let command = hide(with_all_waits(command), &HIDDEN).mut_arg("threshold", |arg| {
+        arg.help(
+            "Record only waits of at least this length; with --last, write a file at such a wait, and keep all waits \
+             [default: all waits]",
+        )
+    });
     command.mut_arg("output", |arg| arg.required(true)).mut_arg("stacks", |arg| {
         arg.help(
             "Also record stacks of the waker, and of the wakee where it slept or was preempted, for `why --stacks` \

@@ -56,13 +56,15 @@ pub(super) struct ServeFlags {
     #[arg(long, value_name = "TIME", default_value = "60s", requires = "otlp", value_parser = otlp_interval, allow_hyphen_values = true, help_heading = "OpenTelemetry")]
     otlp_interval: u64,
 
-    /// Aggregation temporality of counters and histograms
+    /// Aggregation temporality of counters and histograms: cumulative (since the series began) or delta (since the
+    /// previous export)
     #[arg(
         long,
         value_name = "KIND",
         value_enum,
         default_value = "cumulative",
         requires = "otlp",
+        hide_possible_values = true,
         help_heading = "OpenTelemetry"
     )]
     otlp_temporality: TemporalityName,
@@ -75,7 +77,7 @@ pub(super) struct ServeFlags {
     #[arg(long, value_name = "FILE", requires = "kubelet", help_heading = "Kubernetes")]
     kubelet_ca: Option<PathBuf>,
 
-    /// Token for requests over TLS, read before each [default: that of the pod's service account]
+    /// File with the bearer token for https:// requests, read again before each one [default: that of the pod's service account]
     #[arg(long, value_name = "FILE", requires = "kubelet", help_heading = "Kubernetes")]
     kubelet_token: Option<PathBuf>,
 

@@ -9,7 +9,7 @@ use wakelat_kernel::Machine;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Threshold")]
 pub struct ThresholdFlags {
-    /// Count only waits of at least this length, such as 500us [default: all waits]
+    /// Measure only waits of at least this length, such as 500us [default: all waits]
     #[arg(long, value_name = "TIME", value_parser = duration::with_unit, allow_hyphen_values = true)]
     pub threshold: Option<u64>,
 

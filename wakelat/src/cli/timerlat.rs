@@ -156,6 +156,13 @@ fn refused_event(_: &str) -> Result<std::convert::Infallible, String> {
         .to_owned())
 }
 
+/// Changes the flags that `osnoise` has in common with `timerlat`: it has no `--nano`.
+pub(super) fn of_osnoise(command: clap::Command) -> clap::Command {
+    command.mut_arg("bucket_size", |arg| {
+        arg.help("Use buckets of N microseconds [default: powers of two, or 1 with --entries]")
+    })
+}
+
 /// The buckets of hist, in rtla's words. Without any of these flags, there is a bucket for each power of two.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Histogram")]

@@ -73,7 +73,10 @@ const TABLE_FLAGS: [(&str, &str); 6] = [
 
 /// Measures all classes by default: preempted tasks wait as well, and mostly longer.
 pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
-    command.mut_arg("class", |class| class.default_value("runqueue"))
+    command.mut_arg("class", |class| class.default_value("runqueue")).mut_arg("by", |by| {
+        let help = by.get_help().map(ToString::to_string).unwrap_or_default();
+        by.help(format!("{help} [default: tid,comm]"))
+    })
 }
 
 /// Parses the name of a column.

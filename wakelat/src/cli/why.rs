@@ -32,7 +32,7 @@ pub(super) struct WhyFlags {
     #[arg(long, value_name = "N", default_value = "1", value_parser = number::worst, allow_hyphen_values = true, help_heading = "Analysis")]
     worst: usize,
 
-    /// Also show more culprits, the interferers, the preemptions and the wakeup pairs
+    /// Longer tables: more tasks per component, which tasks and interrupts delayed others, who preempted whom, who woke whom
     #[arg(long, conflicts_with = "json", help_heading = "Analysis")]
     details: bool,
 

@@ -88,6 +88,8 @@ pub struct RecordedInput {
     pub has_given_from: bool,
     /// The keys of groups were given, not the command's default: the recording must have them.
     pub has_given_keys: bool,
+    /// The length of an interval is the command's default: it becomes longer if the recording has longer ones.
+    pub has_default_interval: bool,
 }
 
 /// Number of groups if the command has no flag for it.
@@ -125,6 +127,12 @@ impl Config {
     /// The keys of groups were given: a recording must have them.
     pub(crate) fn require_recorded_keys(&mut self) {
         self.input.iter_mut().for_each(|input| input.has_given_keys = true);
+    }
+
+    /// Shows an interval at a time, or whole intervals of a recording that has longer ones.
+    pub(crate) fn set_default_intervals(&mut self, interval_ns: u64) -> Result<(), ConfigError> {
+        self.input.iter_mut().for_each(|input| input.has_default_interval = true);
+        self.set_intervals(Some(interval_ns), None)
     }
 
     /// These keys, and that of the file if several recordings are shown and a key has IDs of a machine: those of two
@@ -339,13 +347,8 @@ mod tests {
         for given in ["/kubepods", "kubepods/", "/sys/fs/cgroup/kubepods"] {
             let input = RecordedInput {
                 paths: vec!["-".into()],
-                measured: None,
-                is_strict: false,
-                range: TimeRange::default(),
                 cgroups: vec![RecordedInput::cgroup(Path::new(given))],
-                has_given_classes: false,
-                has_given_from: false,
-                has_given_keys: false,
+                ..RecordedInput::default()
             };
             let wanted = ["/kubepods", "/kubepods/pod1", "/kubepods2", "/"].map(|path| input.wants_cgroup(path));
             assert_eq!(wanted, [true, true, false, false], "{given}");

@@ -43,6 +43,8 @@ pub struct Replay<'a> {
     unix_offset_ns: i64,
     /// Length of the recording (ns) from which on the next reading ends an interval; `None` without intervals.
     next_report_ns: Option<u64>,
+    /// Where what is shown begins, from which intervals count: length of the recording until then, ns.
+    begun_ns: u64,
     /// When the current window has begun, if there are several recordings and it is not the first: ns since 1970-01-01
     /// UTC.
     window_start_unix_ns: Option<u64>,
@@ -80,6 +82,7 @@ impl<'a> Replay<'a> {
             left_out: HashMap::default(),
             unix_offset_ns: 0,
             next_report_ns: config.window.interval_ns,
+            begun_ns: 0,
             window_start_unix_ns: None,
             reports: 0,
             view,
@@ -163,6 +166,7 @@ impl<'a> Replay<'a> {
 
     /// Begins with the report of the run until the first frame.
     fn start(&mut self, report: Report) {
+        self.begun_ns = report.duration_ns;
         self.next_report_ns = self.config.window.interval_ns.map(|ns| report.duration_ns.saturating_add(ns));
         self.window.begin(report);
     }
@@ -273,7 +277,9 @@ impl<'a> Replay<'a> {
         if self.next_report_ns.is_none_or(|at_ns| elapsed_ns < at_ns) {
             return Ok(false);
         }
-        self.next_report_ns = Some((elapsed_ns / interval_ns).saturating_add(1).saturating_mul(interval_ns));
+        // Several recordings have one clock, which begins with the first.
+        let begun_ns = if position.is_some() { 0 } else { self.begun_ns };
+        self.next_report_ns = Some(next_end_ns(begun_ns, elapsed_ns, interval_ns));
         let mut report = self.window_report(&reading);
         // Of several recordings, the length is a sum.
         if !self.view.is_cumulative() && position.is_none() {

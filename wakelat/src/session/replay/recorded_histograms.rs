@@ -28,6 +28,10 @@ pub fn config_of(
     }
     config.threshold =
         header.threshold_ns.map(|threshold_ns| ThresholdConfig { threshold_ns, action: ThresholdAction::Continue });
+    if input.has_default_interval {
+        config.window.interval_ns =
+            config.window.interval_ns.map(|default_ns| default_ns.next_multiple_of(interval_ns.max(1)));
+    }
     if config.window.interval_ns.is_some_and(|wanted_ns| wanted_ns % interval_ns.max(1) != 0) {
         let recorded = std::time::Duration::from_nanos(interval_ns);
         let why =
