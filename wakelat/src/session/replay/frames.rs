@@ -308,6 +308,13 @@ impl<'a> Replay<'a> {
     }
 }
 
+/// When the interval ends that begins at `elapsed_ns`, if intervals count from `begun_ns`: after a late reading, the next
+/// one is shorter.
+fn next_end_ns(begun_ns: u64, elapsed_ns: u64, interval_ns: u64) -> u64 {
+    let passed = elapsed_ns.saturating_sub(begun_ns) / interval_ns;
+    passed.saturating_add(1).saturating_mul(interval_ns).saturating_add(begun_ns)
+}
+
 #[cfg(test)]
 mod tests {
     use std::borrow::Cow;
@@ -383,5 +390,13 @@ mod tests {
         ] {
             assert_eq!(shown(flags, &both), expected, "{flags}");
         }
+    }
+
+    #[test]
+    fn intervals_count_from_the_beginning_of_what_is_shown() {
+        const MS: u64 = 1_000_000;
+        let of = |begun, elapsed| next_end_ns(begun * MS, elapsed * MS, 1_000 * MS) / MS;
+        assert_eq!([of(0, 1_000), of(12_500, 13_500), of(12_500, 14_700)], [2_000, 14_500, 15_500]);
+        assert_eq!(next_end_ns(1, u64::MAX, 7), u64::MAX);
     }
 }
