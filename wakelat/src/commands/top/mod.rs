@@ -29,13 +29,13 @@ pub fn top(config: &Config, table: TableConfig) -> Result<StopReason> {
     let obstacle = match obstacle(config, table) {
         Some(why) => why,
         None => match Source::open(&Config { mode: Mode::Samples, ..config.clone() }) {
-            Ok((source, config)) => match lacks_events(&source, &config) {
-                None => return interactive::show(source, &config, table),
-                // The table of a measurement is not that of samples.
-                Some(why) if source.is_live() => why.to_owned(),
+            Ok((source, opened)) => match lacks_events(&source, &opened) {
+                None => return interactive::show(source, &opened, table),
                 Some(why) => {
-                    note(&config, why);
-                    return table::show(source, &config, table);
+                    note(&opened, why);
+                    // The table of a measurement is not one of samples.
+                    let config = if source.is_live() { config } else { &opened };
+                    return table::show(source, config, table);
                 }
             },
             Err(error) => format!("{error:#}"),
