@@ -331,7 +331,7 @@ fn a_setting_without_events_shows_a_table_and_why() -> TestOutcome {
         ("--max-overhead 5%", "a sample of the tasks"),
         ("--sort p99", "`--sort` is a flag of the table"),
         ("--attach raw", "only typed tracepoints have every event"),
-        ("--attach classic --by tid", "only typed tracepoints have every event"),
+        ("--attach classic", "only typed tracepoints have every event"),
     ] {
         shell.begin_command(&format!("{} top -d 1s {flags} 2> notes", binary().display()));
         let screen = shell.assert_ended(0);
