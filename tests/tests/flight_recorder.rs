@@ -129,11 +129,10 @@ fn a_file_has_its_trigger_also_if_more_is_recorded_after_it_than_before() -> Tes
     let directory = tempfile::tempdir().expect("a directory");
     let mut command = command(&["record", "--last", "500ms", "--after", "2s", "-o", "incident.wakelat"]);
     // One file, whatever other waits there are.
-    command.args(["--threshold", "60ms", "--comm", "wl-sleeper", "--file-interval", "1h"]);
-    let mut recorder = Wakelat::measuring({
-        command.current_dir(directory.path());
-        command
-    });
+    command
+        .args(["--threshold", "60ms", "--comm", "wl-sleeper", "--file-interval", "1h"])
+        .current_dir(directory.path());
+    let mut recorder = Wakelat::measuring(command);
     wait_behind_hog(1, PLANTED_NS, Policy::Other);
     recorder.until_says("because of a wait of ");
     ends_well(recorder);

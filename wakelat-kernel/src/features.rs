@@ -114,10 +114,9 @@ impl Features {
         }
     }
 
-    /// Whether the kernel counts the events for which it skipped a program
-    /// (`bpf_prog_info.recursion_misses`, from 5.12 on).
+    /// Whether the kernel counts the events for which it skipped a program that is attached as it is by default.
     pub fn counts_missed_runs(&self) -> bool {
-        self.release.is_at_least(5, 12)
+        counts_missed_runs(&self.release, self.uses_classic_tracepoints(Attach::Auto))
     }
 
     /// Checks that a measurement can begin with programs attached like this, with this SCHED_FIFO priority of the
@@ -128,6 +127,12 @@ impl Features {
     pub fn check_can_measure(&self, attach: Attach, rt_priority: Option<u8>, mode: Mode) -> Result<()> {
         requirement::check(self, attach, rt_priority, mode)
     }
+}
+
+/// Whether a kernel counts the events for which it skipped a program (`recursion_misses`, kernel/bpf/syscall.c, since 5.12;
+/// of a classic tracepoint `trace_call_bpf`, kernel/trace/bpf_trace.c, since 6.7).
+pub fn counts_missed_runs(release: &Release, is_classic: bool) -> bool {
+    if is_classic { release.is_at_least(6, 7) } else { release.is_at_least(5, 12) }
 }
 
 /// Whether the running kernel is fully preemptible (`CONFIG_PREEMPT_RT`).
@@ -150,6 +155,15 @@ fn schedstat(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn skipped_programs_of_classic_tracepoints_are_counted_since_6_7() {
+        let of = |release, is_classic| counts_missed_runs(&Release::parse(release), is_classic);
+        assert_eq!(
+            [of("5.10", false), of("5.12", false), of("6.6", true), of("6.7", true)],
+            [false, true, false, true]
+        );
+    }
 
     #[test]
     fn schedstat_that_stays_zero_does_not_count() {

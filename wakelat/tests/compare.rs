@@ -56,7 +56,7 @@ fn one_run_an_arm_is_inconclusive() {
     let directory = arms();
     let output = wakelat(directory.path(), "diff -q --ascii a1 -- b1");
     assert_eq!(output.status.code(), Some(5), "{output:?}");
-    assert!(output.stdout.starts_with(b"inconclusive: one run an arm"), "{output:?}");
+    assert!(output.stdout.starts_with(b"inconclusive: one run per arm"), "{output:?}");
     assert_eq!(wakelat(directory.path(), "diff -q --inconclusive pass a1 -- b1").status.code(), Some(0));
     assert_eq!(wakelat(directory.path(), "diff -q --inconclusive fail a1 -- b1").status.code(), Some(3));
 }

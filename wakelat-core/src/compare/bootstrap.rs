@@ -1,4 +1,4 @@
-//! The stationary bootstrap of one run an arm: what the change of each metric would have been if the run had had other
+//! The stationary bootstrap of one run per arm: what the change of each metric would have been if the run had had other
 //! blocks of its own intervals (D. Politis, J. Romano, "The stationary bootstrap", 1994). It shows how much the metrics
 //! vary within a run, and nothing about another run.
 

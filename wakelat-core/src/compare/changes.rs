@@ -39,7 +39,7 @@ pub enum IntervalUnit {
         /// Whether these are all.
         is_exact: bool,
     },
-    /// Blocks of the intervals of one run an arm.
+    /// Blocks of the intervals of one run per arm.
     Blocks,
 }
 
@@ -62,13 +62,13 @@ pub struct ArmComparison {
     pub criteria: Criteria,
     /// Whether the new arm is worse.
     pub verdict: ArmVerdict,
-    /// The verdict of one run an arm, which is about these runs only.
+    /// The verdict of one run per arm, which is about these runs only.
     pub within_runs: Option<ArmVerdict>,
-    /// How many runs an arm would probably decide, if the verdict is inconclusive.
+    /// How many runs per arm would probably decide, if the verdict is inconclusive.
     pub runs_needed: Option<RunsNeeded>,
 }
 
-/// How many runs an arm would probably decide.
+/// How many runs per arm would probably decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RunsNeeded {
     /// This many.

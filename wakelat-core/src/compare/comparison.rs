@@ -103,7 +103,7 @@ fn choose_groups<'a>(
     Ok((classes, left_out))
 }
 
-/// The smallest number of runs an arm whose test can reject anything at a level.
+/// The smallest number of runs per arm whose test can reject anything at a level.
 pub fn least_runs(level: f64) -> usize {
     // All arrangements of n + n runs; two of them are as extreme as the actual one.
     let mut arrangements = 1.0;
@@ -116,7 +116,7 @@ pub fn least_runs(level: f64) -> usize {
         .unwrap_or(MAX_RUNS)
 }
 
-/// How many runs an arm would make the intervals of the undecided metrics of a group narrow enough.
+/// How many runs per arm would make the intervals of the undecided metrics of a group narrow enough.
 fn runs_needed(group: &GroupComparison, runs: usize) -> Option<RunsNeeded> {
     let least = least_runs(group.level);
     let undecided = group.metrics.iter().filter(|metric| metric.verdict == Some(ArmVerdict::Inconclusive));
@@ -149,7 +149,7 @@ struct GroupEvidence<'a> {
 }
 
 impl<'a> GroupEvidence<'a> {
-    /// The evidence of `arrangements` of runs, or else of the intervals of one run an arm.
+    /// The evidence of `arrangements` of runs, or else of the intervals of one run per arm.
     fn new(sides: &Sides, criteria: &Criteria, arrangements: Option<&'a Arrangements>) -> Self {
         let resolvable = |metric: &ComparedMetric| sides.can_resolve(*metric);
         let metrics: Vec<ComparedMetric> = criteria.ratios().into_iter().filter(resolvable).collect();

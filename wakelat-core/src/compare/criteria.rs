@@ -15,7 +15,7 @@ pub struct Criteria {
     pub limits: Vec<Limit>,
     /// The level of the tests: 0.05 for intervals of 95 %.
     pub level: f64,
-    /// Whether a comparison of one run an arm has a verdict.
+    /// Whether a comparison of one run per arm has a verdict.
     pub accepts_single_runs: bool,
     /// Number of groups that are compared: those with the most waiting time.
     pub max_groups: usize,

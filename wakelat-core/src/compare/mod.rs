@@ -2,7 +2,7 @@
 //! that is more than runs differ anyway, and which causes changed. Pure, and the same input gives the same output.
 //!
 //! [`run`] has what is known of one run, [`comparability`] whether runs can be compared, and [`comparison`] compares them.
-//! With several runs an arm, the run is the unit ([`permutation`]); with one, blocks of its intervals are
+//! With several runs per arm, the run is the unit ([`permutation`]); with one, blocks of its intervals are
 //! ([`bootstrap`]). [`holm`] accounts for several groups, and [`render`] shows the result.
 
 pub mod bootstrap;

@@ -77,7 +77,7 @@ fn options_to_set(setup: &TracerSetup, options: &str) -> Vec<String> {
     let workload = if setup.user.is_some() { NO_WORKLOAD } else { WORKLOAD };
     let is_left = |option: &&str| {
         let is_on = !option.starts_with("NO_") && ![WORKLOAD, "DEFAULTS"].contains(option);
-        is_on && !setup.options.iter().any(|wanted| wanted.eq_ignore_ascii_case(option))
+        is_on && !setup.options.iter().any(|wanted| wanted == option)
     };
     let needs_workload = setup.user.is_some() || !options.is_empty();
     let off = options.split_whitespace().filter(is_left).map(|option| format!("NO_{option}"));
@@ -104,9 +104,9 @@ mod tests {
         assert_eq!(words(&setup, usual), ["OSNOISE_WORKLOAD"]);
         let left = "NO_OSNOISE_WORKLOAD PANIC_ON_STOP NO_OSNOISE_PREEMPT_DISABLE OSNOISE_IRQ_DISABLE";
         assert_eq!(words(&setup, left), ["OSNOISE_WORKLOAD", "NO_PANIC_ON_STOP", "NO_OSNOISE_IRQ_DISABLE"]);
-        setup.options = vec!["osnoise_irq_disable".to_owned()];
+        setup.options = vec!["OSNOISE_IRQ_DISABLE".to_owned()];
         setup.user = Some(UserThreadsConfig::default());
-        assert_eq!(words(&setup, left), ["NO_OSNOISE_WORKLOAD", "NO_PANIC_ON_STOP", "osnoise_irq_disable"]);
+        assert_eq!(words(&setup, left), ["NO_OSNOISE_WORKLOAD", "NO_PANIC_ON_STOP", "OSNOISE_IRQ_DISABLE"]);
     }
 
     #[test]

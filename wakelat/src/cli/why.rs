@@ -32,7 +32,7 @@ pub(super) struct WhyFlags {
     #[arg(long, value_name = "N", default_value = "1", value_parser = number::worst, allow_hyphen_values = true, help_heading = "Analysis")]
     worst: usize,
 
-    /// Longer tables: more tasks per component, which tasks and interrupts delayed others, who preempted whom, who woke whom
+    /// Longer tables: more tasks per component, which tasks and interrupts delayed others, preemptions and wakeups by pair of tasks
     #[arg(long, conflicts_with = "json", help_heading = "Analysis")]
     details: bool,
 

@@ -7,7 +7,7 @@ use aya::Ebpf;
 use wakelat_common::{Counter, Counters, counter::Subject, timeline::CpuState};
 
 use super::{Collector, CounterTotals, attach::LoadedProgram, queue_clock_table::QueueTable};
-use wakelat_kernel::release::Release;
+use wakelat_kernel::{features::counts_missed_runs, release::Release};
 
 impl Collector {
     /// The counters, summed over all CPUs. Exact once the programs are detached.
@@ -53,8 +53,7 @@ impl Collector {
     }
 
     /// Events for which the kernel skipped a program because one was active on that CPU; `None` if the kernel
-    /// does not count them. From `recursion_misses` in /proc/self/fdinfo (kernel/bpf/syscall.c, since 5.12; for classic
-    /// tracepoints `trace_call_bpf`, kernel/trace/bpf_trace.c, since 6.7).
+    /// does not count them. From `recursion_misses` in /proc/self/fdinfo.
     ///
     /// # Errors
     /// If /proc/self/fdinfo cannot be read.
@@ -66,13 +65,14 @@ impl Collector {
 /// Sums `recursion_misses` over `programs`: see [`Collector::missed`].
 pub(super) fn missed(ebpf: &Ebpf, programs: &[LoadedProgram]) -> Result<Option<u64>> {
     let mut missed = None;
-    let counts_classic = Release::running().is_at_least(6, 7);
+    let release = Release::running();
     for loaded in programs {
         let Some(program) = loaded.program(ebpf) else { continue };
         let fd = program.fd()?.as_fd().as_raw_fd();
         let path = format!("/proc/self/fdinfo/{fd}");
         let info = std::fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
-        if loaded.is_classic() && !counts_classic {
+        // Also where the kernel shows a count that stays 0.
+        if !counts_missed_runs(&release, loaded.is_classic()) {
             continue;
         }
         if let Some(misses) = recursion_misses(&info) {

@@ -145,7 +145,11 @@ fn useful(features: &Features) -> Vec<Requirement> {
         if features.counts_missed_runs() {
             Requirement::ok("missed events", "the kernel counts them")
         } else {
-            Requirement::note("missed events", "the kernel does not count them", "use Linux 5.12 or later")
+            Requirement::note(
+                "missed events",
+                "the kernel does not count them",
+                "use Linux 5.12 or later; without BTF, 6.7 or later",
+            )
         },
         if features.first_pid_namespace {
             Requirement::ok("pid namespace", "the initial namespace")

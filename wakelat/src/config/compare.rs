@@ -54,7 +54,7 @@ pub struct AbConfig {
     pub setups: [Option<String>; 2],
     /// The shell command after each run, if there is one.
     pub cleanup: Option<String>,
-    /// Number of runs an arm.
+    /// Number of runs per arm.
     pub runs: usize,
     /// The directory of the recordings.
     pub directory: PathBuf,

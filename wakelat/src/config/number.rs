@@ -24,7 +24,7 @@ pub fn count(text: &str) -> Result<u64, String> {
     at_least_one(text, u64::MAX)
 }
 
-/// Parses the number of runs an arm: 1 to a thousand.
+/// Parses the number of runs per arm: 1 to a thousand.
 pub fn runs(text: &str) -> Result<usize, String> {
     within(text, 1..=1000)
 }

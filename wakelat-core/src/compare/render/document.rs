@@ -15,13 +15,13 @@ pub struct DiffDocument<'a> {
     schema: &'static str,
     /// Whether the new arm is worse than the base.
     verdict: VerdictName,
-    /// For one run an arm: the verdict within these two runs; another run may differ by more. `null` otherwise.
+    /// For one run per arm: the verdict within these two runs; another run may differ by more. `null` otherwise.
     within_runs: Option<VerdictName>,
-    /// How many runs an arm would probably decide; `null` if the verdict is not `inconclusive`, or if more than 200
+    /// How many runs per arm would probably decide; `null` if the verdict is not `inconclusive`, or if more than 200
     /// would be needed.
     runs_needed: Option<usize>,
     /// What the intervals are made of: `runs` (permutation of the labels of runs) or `blocks` (stationary bootstrap of the
-    /// intervals of one run an arm).
+    /// intervals of one run per arm).
     unit: UnitName,
     /// Number of arrangements of the labels that were tried; `null` for `blocks`.
     arrangements: Option<usize>,

@@ -124,9 +124,9 @@ pub fn reasons(comparison: &ArmComparison, unicode: bool) -> Vec<String> {
 /// What would decide, if the verdict is inconclusive.
 pub fn runs_needed(comparison: &ArmComparison) -> Option<String> {
     Some(match comparison.runs_needed? {
-        RunsNeeded::AtLeast(runs) => format!("about {runs} runs an arm would decide"),
+        RunsNeeded::AtLeast(runs) => format!("about {runs} runs per arm would decide"),
         RunsNeeded::MoreThan(runs) => {
-            format!("more than {runs} runs an arm would be needed: the change is close to the margin")
+            format!("more than {runs} runs per arm would be needed: the change is close to the margin")
         }
     })
 }
@@ -146,7 +146,7 @@ pub fn method(comparison: &ArmComparison) -> String {
 pub fn verdict(comparison: &ArmComparison) -> String {
     match comparison.within_runs {
         Some(within) if !comparison.criteria.accepts_single_runs => {
-            format!("inconclusive: one run an arm; within these two runs: {}", within.name())
+            format!("inconclusive: one run per arm; within these two runs: {}", within.name())
         }
         Some(_) => format!("{} within these two runs", comparison.verdict.name()),
         None => comparison.verdict.name().to_owned(),

@@ -88,7 +88,7 @@ fn a_change_like_the_margin_is_inconclusive_and_says_how_many_runs_would_decide(
     let comparison = compared(1.052, 6, &Criteria::default());
     assert_eq!(comparison.verdict, ArmVerdict::Inconclusive);
     assert!(comparison.runs_needed.is_some());
-    assert!(text(&comparison, &Style::default()).contains("runs an arm would"));
+    assert!(text(&comparison, &Style::default()).contains("runs per arm would"));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn three_runs_an_arm_decide_nothing() {
         .find(|one| one.metric == ComparedMetric::Percentile(Percentile::P99))
         .unwrap();
     assert_eq!(p99.interval, [None, None]);
-    assert!(text(&comparison, &Style::default()).contains("about 4 runs an arm would decide"));
+    assert!(text(&comparison, &Style::default()).contains("about 4 runs per arm would decide"));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn one_run_an_arm_is_inconclusive_unless_it_is_accepted() {
     let accepting = Criteria { accepts_single_runs: true, ..Criteria::default() };
     assert_eq!(compare(&arms[0], &arms[1], &accepting).unwrap().verdict, ArmVerdict::Worse);
     assert!(
-        text(&refused, &Style::default()).starts_with("inconclusive: one run an arm; within these two runs: worse")
+        text(&refused, &Style::default()).starts_with("inconclusive: one run per arm; within these two runs: worse")
     );
     assert!(junit(&refused).contains("failures=\"0\""));
     json_schemas::assert_valid(&json(&refused).unwrap());

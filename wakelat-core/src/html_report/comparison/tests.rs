@@ -65,7 +65,7 @@ fn one_run_an_arm_is_not_called_worse() {
     let (_, data) = page_of(&of_wakeups(), 1);
     let page = &data["page"];
     assert_eq!(page["outcome"], "inconclusive");
-    assert!(page["verdict"].as_str().unwrap().starts_with("inconclusive: one run an arm"), "{page}");
+    assert!(page["verdict"].as_str().unwrap().starts_with("inconclusive: one run per arm"), "{page}");
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub fn record(config: &AbConfig) -> Result<[Vec<PathBuf>; 2]> {
     Ok(files)
 }
 
-/// The turns of `runs` runs an arm, A B B A: the arm and the number of each run, from 1.
+/// The turns of `runs` runs per arm, A B B A: the arm and the number of each run, from 1.
 fn turns(runs: usize) -> Vec<(usize, usize)> {
     let pair = |number: usize| if number % 2 == 1 { [0, 1] } else { [1, 0] };
     (1..=runs).flat_map(|number| pair(number).map(|arm| (arm, number))).collect()

@@ -193,6 +193,26 @@ mod tests {
     }
 
     #[test]
+    fn a_default_interval_is_a_multiple_of_the_recorded_ones_and_a_given_one_must_be() {
+        let of = |flags: &str, recorded_s: u64| {
+            let words = format!("wakelat export --to hdr -o other -i file {flags}");
+            let Command::Export(config, _) =
+                crate::cli::parse(words.split_whitespace().map(Into::into)).unwrap().command
+            else {
+                panic!("{flags}")
+            };
+            let kept = Kept::Histograms { by: Vec::new(), interval_ns: recorded_s * 1_000_000_000 };
+            let header = Header { classes: Class::ALL.into(), from: LatencyFrom::Waking, kept, ..Header::default() };
+            let config = config_of(&[&header], &config, config.input.as_ref().unwrap());
+            config
+                .map(|config| config.window.interval_ns.map(|ns| ns / 1_000_000_000))
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!([of("", 10), of("", 1)], [Ok(Some(10)), Ok(Some(1))]);
+        assert!(of("--interval 1s", 10).unwrap_err().contains("a multiple of it"));
+    }
+
+    #[test]
     fn an_interval_is_at_least_that_of_the_readings() {
         let of = |flags| of(flags, &Class::ALL, LatencyFrom::Wakeup).map(|config| config.window.interval_ns);
         assert_eq!(of("1"), Ok(Some(1_000_000_000)));
