@@ -1,7 +1,11 @@
 //! The PID namespace of a thread, such as that of a container, in which the thread has another TID than
 //! outside.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs::{self, File},
+    io::Read as _,
+    path::PathBuf,
+};
 
 use wakelat_core::{hash::HashMap, wait::Namespace};
 
@@ -73,7 +77,11 @@ impl PidNamespaces {
     }
 
     fn task(&self, tid: u32) -> Option<Task> {
-        parse_status(&fs::read_to_string(self.proc.join(format!("{tid}/status"))).ok()?)
+        let mut status = String::with_capacity(STATUS_BYTES);
+        let file = File::open(self.proc.join(format!("{tid}/status"))).ok()?;
+        // Without `take`, the length is asked for, which is 0 in procfs, and the file read in small parts.
+        file.take(u64::MAX).read_to_string(&mut status).ok()?;
+        parse_status(&status)
     }
 
     fn link(&self, tid: u32) -> Option<u64> {
@@ -85,6 +93,9 @@ impl PidNamespaces {
         Some(ProcessStart { pid, started: start_time(&stat)? })
     }
 }
+
+/// Room for `/proc/TID/status`, which is longer only for a task in hundreds of groups.
+const STATUS_BYTES: usize = 4096;
 
 /// What `/proc/TID/status` shows of a task.
 #[derive(Debug, PartialEq, Eq)]

@@ -95,6 +95,27 @@ fn each_segment_has_the_namespace_that_was_looked_up_once() {
     assert_eq!((namespaces, names.1.get()), (3, 1));
 }
 
+/// The number of lookups for two processes of 100 threads each, of which each thread waits once, if they are in this
+/// namespace.
+fn lookups_of_many_threads(namespace: Option<Namespace>) -> u32 {
+    let (mut recorder, mut file, names) = (Recorder::default(), Encoder::default(), Reused::default());
+    names.0.set(namespace);
+    recorder.begin(header(), &mut file).unwrap();
+    for tid in 1_000..1_200 {
+        let mut switch = waits(Class::Wakeup);
+        (switch.next.tid, switch.next.pid) = (tid, tid / 100 * 100);
+        let event = Event { cpu: 0, seq: 1, kind: EventKind::Switch(Box::new(switch)) };
+        recorder.event(&event, &names, &mut file).unwrap();
+    }
+    names.1.get()
+}
+
+#[test]
+fn one_lookup_is_enough_for_a_process_that_is_in_no_nested_namespace() {
+    assert_eq!(lookups_of_many_threads(None), 2);
+    assert_eq!(lookups_of_many_threads(Some(Namespace { pid_ns: Some(1), tid: 10 })), 200);
+}
+
 #[test]
 fn names_of_a_reused_tid_are_looked_up_again() {
     let of = |pid_ns, tid| Some(Namespace { pid_ns: Some(pid_ns), tid });

@@ -54,8 +54,28 @@ pub fn start_run(report: &Report, out: &mut dyn FrameSink) -> io::Result<()> {
 #[derive(Debug, Default)]
 pub struct Recorder {
     names: WrittenNames,
-    /// The namespaces of threads that have waited: a lookup reads a file, and a thread never leaves its PID namespace.
-    namespaces: HashMap<u32, Option<Namespace>>,
+    namespaces: LookedUpNamespaces,
+}
+
+/// The namespaces of threads that have waited: a lookup reads a file, and a thread never leaves its PID namespace.
+#[derive(Debug, Default)]
+struct LookedUpNamespaces(HashMap<u32, Option<Namespace>>);
+
+impl LookedUpNamespaces {
+    /// All threads of a process are in one PID namespace (`copy_process()`, kernel/fork.c): if that is the one that all IDs
+    /// refer to, one lookup is enough for thousands of threads.
+    fn of(&mut self, task: &TaskInfo, names: &dyn Names) -> Option<Namespace> {
+        let mut look_up = |tid| *self.0.entry(tid).or_insert_with(|| names.namespace(tid));
+        if task.pid == task.tid || task.pid == 0 {
+            look_up(task.tid)
+        } else {
+            look_up(task.pid).and_then(|_| look_up(task.tid))
+        }
+    }
+
+    fn forget(&mut self, tid: u32) {
+        self.0.remove(&tid);
+    }
 }
 
 /// Number of threads from which on their namespaces are looked up again.
@@ -194,9 +214,9 @@ impl Recorder {
                 if switch.ended_wait.is_some_and(|waited| self.names.is_first_wait(switch.next.tid) || is_new(waited)) {
                     let tid = switch.next.tid;
                     if switch.ended_wait.is_some_and(is_new) {
-                        self.namespaces.remove(&tid);
+                        self.namespaces.forget(tid);
                     }
-                    let namespace = *self.namespaces.entry(tid).or_insert_with(|| names.namespace(tid));
+                    let namespace = self.namespaces.of(&switch.next, names);
                     out.frame(&Frame::Namespace { tid, namespace })?;
                 }
                 if let Some(tid) = switch.ended_wait.and_then(|waited| waited.wait.waker_tid)
@@ -213,7 +233,7 @@ impl Recorder {
         {
             // The id can be reused by another task, about which nothing is known.
             self.names.forget(switch.prev.tid);
-            self.namespaces.remove(&switch.prev.tid);
+            self.namespaces.forget(switch.prev.tid);
         }
         out.frame(&Frame::Event(Cow::Borrowed(event)))
     }
@@ -280,8 +300,8 @@ impl Recorder {
 
     fn end_segment(&mut self, out: &mut dyn FrameSink) -> io::Result<()> {
         self.names = WrittenNames::default();
-        if self.namespaces.len() > NAMESPACES {
-            self.namespaces.clear();
+        if self.namespaces.0.len() > NAMESPACES {
+            self.namespaces.0.clear();
         }
         out.end_segment()
     }
