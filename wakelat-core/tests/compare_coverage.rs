@@ -114,7 +114,7 @@ fn by_blocks(length: Option<f64>, seed: u64) -> [f64; 2] {
             bootstrap::replicates(&intervals, &METRICS, block, 2 * number as u64 + arm)
         };
         let (base, new) = (replicates(0), replicates(1));
-        covered(&Bootstrap::of_change(&base, &new, f64::ln))
+        covered(&Bootstrap::of_change(&base, &new))
     })
 }
 
@@ -149,7 +149,7 @@ fn waits_drawn_one_by_one_are_far_too_sure() {
             bootstrap::replicates(&waits, &METRICS, 1.0, 2 * number as u64 + arm)
         };
         let (base, new) = (replicates(0), replicates(1));
-        covered(&Bootstrap::of_change(&base, &new, f64::ln))
+        covered(&Bootstrap::of_change(&base, &new))
     });
     assert!(together < 0.5, "{together}");
 }

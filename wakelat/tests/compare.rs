@@ -92,11 +92,27 @@ fn runs_that_cannot_be_compared_are_refused_with_the_reason() {
     fs::write(directory.path().join("report.json"), report).unwrap();
     let why = wakelat(directory.path(), "demo why --json").stdout;
     fs::write(directory.path().join("why.json"), why).unwrap();
+    for (file, line) in
+        [("components.json", "demo hist --by component --json"), ("top.json", "demo top --by tid --limit 2 --json")]
+    {
+        fs::write(directory.path().join(file), wakelat(directory.path(), line).stdout).unwrap();
+    }
+    let with_threshold = wakelat(directory.path(), "demo hist --threshold 1us --json").stdout;
+    let without = fs::read(directory.path().join("report.json")).unwrap();
+    fs::write(directory.path().join("thresholds.json"), [without, with_threshold].concat()).unwrap();
+    archive(directory.path(), "both.tar", &["a1", "b1"]);
     for (line, code, reason) in [
         ("diff -q a1 -- report.json", 1, "record both arms with the same `--from`"),
         ("diff -q --by comm report.json -- a1", 2, "whose groups are fixed"),
         ("diff -q a1 -- why.json", 1, "which has no distributions"),
-        ("diff -q a1 -- a1", 2, "given as base and as new"),
+        ("diff -q a1 -- a1", 2, "`a1` is given twice"),
+        ("diff -q a1 a2 ./a1 -- b1 b2", 2, "`./a1` is given twice"),
+        ("diff -q a1 -- b1 b2 b1", 2, "`b1` is given twice"),
+        ("diff -q both.tar -- both.tar/b1", 2, "`both.tar/b1` is given twice"),
+        ("diff -q a1 -- /dev/null", 2, "`/dev/null` is not a file"),
+        ("diff -q report.json -- components.json", 1, "components of waits, not waits"),
+        ("diff -q report.json -- top.json", 1, "groups are left out of its report"),
+        ("diff -q report.json -- thresholds.json", 1, "different thresholds"),
         ("diff -q a1 -- missing", 1, "cannot read `missing`"),
         ("diff -q --comm no-such-task a1 -- b1", 1, "has no wait of the requested groups"),
         ("diff -q --by tid a1 -- b1", 2, "does not name the same tasks in two runs"),
@@ -107,6 +123,27 @@ fn runs_that_cannot_be_compared_are_refused_with_the_reason() {
         assert_eq!(output.status.code(), Some(code), "{line}: {error}");
         assert!(error.contains(reason), "{line}: {error}");
     }
+}
+
+/// Writes an archive with these files.
+fn archive(directory: &Path, name: &str, files: &[&str]) {
+    let mut archive = tar::Builder::new(fs::File::create(directory.join(name)).unwrap());
+    for file in files {
+        archive.append_path_with_name(directory.join(file), file).unwrap();
+    }
+    archive.finish().unwrap();
+}
+
+#[test]
+fn reports_in_an_archive_are_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["a.json", "b.json"] {
+        fs::write(directory.path().join(name), wakelat(directory.path(), "demo hist 1 --json").stdout).unwrap();
+    }
+    archive(directory.path(), "a.tar", &["a.json"]);
+    let output = wakelat(directory.path(), "diff -q --json a.tar -- b.json");
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert!(document(&output)["base"].to_string().contains("a.tar/a.json"));
 }
 
 #[test]

@@ -55,9 +55,9 @@ impl Percentile {
     /// order, each with the number of its occurrences.
     pub fn find<T>(self, count: u64, counts: impl IntoIterator<Item = (T, u64)>) -> Option<T> {
         let rank = self.rank(count);
-        let mut up_to = 0;
+        let mut up_to: u64 = 0;
         counts.into_iter().find_map(|(value, count)| {
-            up_to += count;
+            up_to = up_to.saturating_add(count);
             (up_to >= rank).then_some(value)
         })
     }

@@ -20,6 +20,10 @@ const STUDENT: f64 = 1.7;
 /// A block is at most this share of the run.
 const MAX_SHARE: f64 = 0.2;
 
+/// The most intervals of a run: consecutive ones of a longer run are put together. A
+/// block is up to a fifth of the run.
+const MAX_INTERVALS: usize = 1_000;
+
 /// The waits of an interval of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Interval {
@@ -51,6 +55,25 @@ pub struct Bootstrap {
     scales: Vec<f64>,
     /// Of each replicate, the largest distance of a metric from its estimate, in units of its scale; ascending.
     largest: Vec<f64>,
+}
+
+impl Interval {
+    /// Adds the waits of the interval that follows it.
+    fn extend(&mut self, next: &Self) {
+        self.latencies.add(&next.latencies);
+        self.sum_ns += next.sum_ns;
+        self.duration_ns += next.duration_ns;
+    }
+}
+
+/// The intervals of a run, at most [`MAX_INTERVALS`].
+pub fn merged(intervals: &[Interval]) -> Vec<Interval> {
+    let merge = |part: &[Interval]| {
+        let mut merged = Interval::default();
+        part.iter().for_each(|interval| merged.extend(interval));
+        merged
+    };
+    intervals.chunks(intervals.len().div_ceil(MAX_INTERVALS).max(1)).map(merge).collect()
 }
 
 /// The time over which the values of a series are correlated, in its steps: 1 for independent ones.
@@ -123,11 +146,17 @@ impl Replicates {
     }
 }
 
+/// The logarithm of a latency or rate; of those below 1, that of 1. That of no value is none.
+pub fn logarithm(value: f64) -> f64 {
+    // Not `max`, which takes 1 of `NaN` and 1.
+    if value < 1.0 { 0.0 } else { value.ln() }
+}
+
 impl Bootstrap {
-    /// The changes of metrics from `base` to `new` on the scale of `of`, such as the logarithm of each value.
-    pub fn of_change(base: &Replicates, new: &Replicates, of: impl Fn(f64) -> f64) -> Self {
+    /// The changes of metrics from `base` to `new`: the differences of logarithms.
+    pub fn of_change(base: &Replicates, new: &Replicates) -> Self {
         let change = |base: &[f64], new: &[f64]| -> Vec<f64> {
-            base.iter().zip(new).map(|(base, new)| of(*new) - of(*base)).collect()
+            base.iter().zip(new).map(|(base, new)| logarithm(*new) - logarithm(*base)).collect()
         };
         let values = base.values.iter().zip(&new.values).map(|(base, new)| change(base, new)).collect();
         Self::new(change(&base.actual, &new.actual), values, base.widening().max(new.widening()))
@@ -170,5 +199,47 @@ impl Evidence for Bootstrap {
 
     fn scale(&self, metric: usize) -> f64 {
         self.scales[metric]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_of_a_long_run_are_put_together_and_none_is_lost() {
+        let interval = |ns: u64| {
+            let mut latencies = LatencyCounts::default();
+            latencies.record(ns % 7, 1);
+            Interval { latencies, sum_ns: ns as f64, duration_ns: 1.0 }
+        };
+        for (count, expected) in [(0, 0), (999, 999), (1_000, 1_000), (1_001, 501), (86_400, 994)] {
+            let intervals: Vec<Interval> = (0..count).map(interval).collect();
+            let merged = merged(&intervals);
+            assert_eq!(merged.len(), expected, "{count}");
+            let sum = |of: fn(&Interval) -> f64| [&intervals, &merged].map(|all| all.iter().map(of).sum::<f64>());
+            for [before, after] in [
+                sum(|interval| interval.sum_ns),
+                sum(|interval| interval.duration_ns),
+                sum(|interval| interval.latencies.count() as f64),
+            ] {
+                assert_eq!(before, after);
+            }
+        }
+    }
+
+    #[test]
+    fn a_replicate_without_waits_has_no_value_instead_of_the_shortest() {
+        // All waits are in one interval, which about a third of the replicates do not draw.
+        let mut waits = LatencyCounts::default();
+        waits.record(50_000, 30);
+        let full = Interval { latencies: waits, sum_ns: 1.5e6, duration_ns: 1e9 };
+        let empty = Interval { duration_ns: 1e9, ..Interval::default() };
+        let intervals: Vec<Interval> = (0..20).map(|at| if at == 7 { full.clone() } else { empty.clone() }).collect();
+        let p50 = ComparedMetric::Percentile(crate::aggregate::percentile_rank::Percentile::P50);
+        let replicates = replicates(&intervals, &[p50], 1.0, 1);
+        assert!(replicates.values.iter().any(|of| of[0].is_nan()));
+        assert_eq!(Bootstrap::of_run(&replicates, logarithm).scales, [0.0]);
+        assert_eq!(Bootstrap::of_change(&replicates, &replicates).scales, [0.0]);
     }
 }

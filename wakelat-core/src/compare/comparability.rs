@@ -50,11 +50,7 @@ pub fn check(base: &[ComparedRun], new: &[ComparedRun]) -> Result<Vec<String>, N
             |run| Some(run.threshold_ns.map_or("0 ns".to_owned(), short)),
             "use the same `--threshold` for both arms",
         ),
-        (
-            "was measured with",
-            |run| Some(if run.is_sampled { "a sample of the tasks" } else { "all tasks" }.to_owned()),
-            "measure both arms with or without `--max-overhead`",
-        ),
+        ("was measured with", |run| Some(sampling(run.sampled_one_in)), "measure both arms without `--max-overhead`"),
     ];
     for (what, of, remedy) in forbids {
         let its = of(&first.conditions);
@@ -66,6 +62,11 @@ pub fn check(base: &[ComparedRun], new: &[ComparedRun]) -> Result<Vec<String>, N
                 return Err(NotComparable(format!("{why}; {remedy}")));
             }
         }
+    }
+    // Percentiles and sums would be of tasks of different weights.
+    if let Some(run) = all().find(|run| run.conditions.sampled_one_in.is_some_and(|[least, most]| least != most)) {
+        let of = sampling(run.conditions.sampled_one_in);
+        return Err(NotComparable(format!("{} was measured with {of}; measure it without `--max-overhead`", run.name)));
     }
     let lost_too_much = |run: &&ComparedRun| {
         let [lost, of] = run.conditions.lost;
@@ -79,6 +80,16 @@ pub fn check(base: &[ComparedRun], new: &[ComparedRun]) -> Result<Vec<String>, N
         )));
     }
     Ok(differences(base, new))
+}
+
+/// Which tasks were measured, in words.
+fn sampling(one_in: Option<[u32; 2]>) -> String {
+    match one_in {
+        None => "all tasks".to_owned(),
+        Some([1, 1]) => "all tasks and pauses".to_owned(),
+        Some([least, most]) if least == most => format!("one task in {least}"),
+        Some([least, most]) => format!("one task in {least} to {most}"),
+    }
 }
 
 fn differences(base: &[ComparedRun], new: &[ComparedRun]) -> Vec<String> {

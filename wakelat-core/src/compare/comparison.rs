@@ -52,7 +52,8 @@ pub fn compare(base: &[ComparedRun], new: &[ComparedRun], criteria: &Criteria) -
     let verdict = groups.iter().map(|group| group.verdict).max().unwrap_or(ArmVerdict::Inconclusive);
     let is_only_within = has_single_runs && !criteria.accepts_single_runs;
     let runs_needed = groups.iter().filter_map(|group| runs_needed(group, base.len().min(new.len()))).max();
-    let least = least_runs(groups.iter().map(|group| group.level).fold(criteria.level, f64::min));
+    let level = groups.iter().map(|group| group.level).fold(criteria.level, f64::min);
+    let least = least_runs(level).max(if criteria.limits.is_empty() { 0 } else { least_signs(level) });
     Ok(ArmComparison {
         runs: [base, new].map(|arm| arm.iter().map(|run| run.name.clone()).collect()),
         duration_ns: [base, new].map(|arm| arm.iter().map(ComparedRun::duration_ns).sum()),
@@ -134,9 +135,13 @@ fn runs_needed(group: &GroupComparison, runs: usize) -> Option<RunsNeeded> {
         })
     });
     let of_limits = group.limits.iter().filter(|limit| limit.verdict == ArmVerdict::Inconclusive);
-    // Two of the signs of all runs are as extreme as the actual ones.
-    let of_signs = (1.0 - group.level.log2()).ceil() as usize;
-    needed.chain(of_limits.map(|_| RunsNeeded::AtLeast((runs + 1).max(of_signs)))).max()
+    needed.chain(of_limits.map(|_| RunsNeeded::AtLeast((runs + 1).max(least_signs(group.level))))).max()
+}
+
+/// The smallest number of runs of an arm whose signs can decide about a limit at a level: two of the signs of all runs are
+/// as extreme as the actual ones.
+fn least_signs(level: f64) -> usize {
+    (1.0 - level.log2()).ceil() as usize
 }
 
 /// The evidence of a group.
@@ -177,14 +182,13 @@ impl<'a> GroupEvidence<'a> {
         }
         let replicates = |arm: usize, metrics: &[ComparedMetric]| -> Replicates {
             let side = &sides.arms[arm][0];
-            let intervals = side.run.intervals_of(side.group);
+            let intervals = bootstrap::merged(&side.run.intervals_of(side.group));
             let seed = criteria.seed.wrapping_mul(2).wrapping_add(arm as u64);
             bootstrap::replicates(&intervals, metrics, bootstrap::block_length(&intervals), seed)
         };
-        let changes =
-            Bootstrap::of_change(&replicates(0, &metrics), &replicates(1, &metrics), |value| value.max(1.0).ln());
+        let changes = Bootstrap::of_change(&replicates(0, &metrics), &replicates(1, &metrics));
         let limit = |limit: &Limit| {
-            let scale = |value: f64| if has_logarithm(limit.metric) { value.max(1.0).ln() } else { value };
+            let scale = |value: f64| if has_logarithm(limit.metric) { bootstrap::logarithm(value) } else { value };
             let evidence: Box<dyn Evidence + 'a> = Box::new(Bootstrap::of_run(&replicates(1, &[limit.metric]), scale));
             resolvable(&limit.metric).then_some(evidence)
         };

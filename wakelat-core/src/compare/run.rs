@@ -37,8 +37,8 @@ pub struct Conditions {
     pub classes: Option<Vec<String>>,
     /// The shortest wait that was measured: ns.
     pub threshold_ns: Option<u64>,
-    /// Only a sample of the tasks or of the time was measured.
-    pub is_sampled: bool,
+    /// Under a limit of the overhead: at the lowest and at the highest sampling shift, one task in this many was measured.
+    pub sampled_one_in: Option<[u32; 2]>,
     /// The latencies are only known by bucket.
     pub is_by_bucket: bool,
     /// The causes that are separated from run time, if they are known.
@@ -86,6 +86,22 @@ impl GroupName {
     }
 }
 
+impl Conditions {
+    /// Adds waits that were lost, and others that were to be measured, as far as they can be counted: the figures of a
+    /// file can be any numbers.
+    pub fn add_losses(&mut self, lost: u64, others: u64) {
+        let [all_lost, all] = &mut self.lost;
+        *all_lost = all_lost.saturating_add(lost);
+        *all = all.saturating_add(lost).saturating_add(others);
+    }
+
+    /// Notes the sampling of an interval.
+    pub fn add_sampling(&mut self, [least, most]: [u32; 2]) {
+        let [all_least, all_most] = self.sampled_one_in.unwrap_or([least, most]);
+        self.sampled_one_in = Some([all_least.min(least), all_most.max(most)]);
+    }
+}
+
 impl std::fmt::Display for GroupName {
     /// `wakeup`, or `wakeup, comm nginx`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -104,12 +120,16 @@ impl ComparedRun {
     pub fn add_interval(&mut self, report: &Report) {
         let number = self.begin_interval(report.measured_ns());
         self.conditions.is_by_bucket |= report.mode == Mode::Aggregate;
+        if let Some(sampling) = &report.sampling {
+            self.conditions.add_sampling([sampling.one_in_least, sampling.one_in_most]);
+        }
         let waits = [Some(&report.coverage.wakeups), report.coverage.preemptions.as_ref()];
-        let waits = waits.into_iter().flatten().map(|terms| [terms.lost(), terms.measured + terms.filtered]);
-        let queued = report.coverage.switch_ins.map(|terms| [terms.lost(), terms.measured + terms.filtered]);
+        let waits =
+            waits.into_iter().flatten().map(|terms| [terms.lost(), terms.measured.saturating_add(terms.filtered)]);
+        let queued =
+            report.coverage.switch_ins.map(|terms| [terms.lost(), terms.measured.saturating_add(terms.filtered)]);
         for [lost, others] in waits.chain(queued) {
-            self.conditions.lost[0] += lost;
-            self.conditions.lost[1] += lost + others;
+            self.conditions.add_losses(lost, others);
         }
         for group in &report.groups {
             let name = GroupName::new(group.class.name(), &group.key);

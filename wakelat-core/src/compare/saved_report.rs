@@ -22,6 +22,8 @@ struct SavedReport {
     #[serde(default)]
     groups: Vec<SavedGroup>,
     #[serde(default)]
+    groups_left_out: u64,
+    #[serde(default)]
     threshold: Option<SavedThreshold>,
     #[serde(default)]
     overhead: Option<SavedOverhead>,
@@ -61,6 +63,8 @@ struct SavedOverhead {
 
 #[derive(Deserialize)]
 struct SavedSampling {
+    one_in_least: u32,
+    one_in_most: u32,
     measured_ns: u64,
 }
 
@@ -95,18 +99,31 @@ fn add(run: &mut ComparedRun, report: &SavedReport, cost: &mut [f64; 2]) -> Resu
     if !run.intervals_ns.is_empty() && conditions.from != report.from {
         return Err(format!("its reports start latency at `{}` and at `{}`", conditions.from, report.from));
     }
+    let threshold_ns = report.threshold.as_ref().map(|threshold| threshold.threshold_ns);
+    if !run.intervals_ns.is_empty() && conditions.threshold_ns != threshold_ns {
+        return Err("its reports have different thresholds".to_owned());
+    }
+    // The groups must add up to the class.
+    if report.groups_left_out > 0 {
+        return Err("groups are left out of its report; expected reports of `hist --json`".to_owned());
+    }
+    if report.groups.iter().any(|group| group.key.contains_key("component")) {
+        return Err("its groups are components of waits, not waits; expected reports of another `--by`".to_owned());
+    }
     debug_assert_eq!(report.schema, "wakelat.report/1");
     (conditions.kernel, conditions.from) = (report.kernel.clone(), report.from.clone());
-    conditions.threshold_ns = report.threshold.as_ref().map(|threshold| threshold.threshold_ns);
-    conditions.is_sampled |= report.sampling.is_some();
-    conditions.is_by_bucket = report.mode == "aggregate" || !report.groups.is_empty();
+    conditions.threshold_ns = threshold_ns;
+    if let Some(sampling) = &report.sampling {
+        conditions.add_sampling([sampling.one_in_least, sampling.one_in_most]);
+    }
+    conditions.is_by_bucket |= report.mode == "aggregate" || !report.groups.is_empty();
     // Of wakeups; the other two are `null` if they were not measured.
     let coverage = &report.coverage;
     for terms in [coverage, &coverage["preemptions"], &coverage["switch_ins"]] {
         let term = |name: &str| terms[name].as_u64().unwrap_or(0);
-        let lost = term("task_table_full") + term("ring_buffer_full") + term("invalid") + term("missed_switch");
-        conditions.lost[0] += lost;
-        conditions.lost[1] += lost + term("measured") + term("filtered");
+        let sum = |names: &[&str]| names.iter().fold(0, |sum: u64, name| sum.saturating_add(term(name)));
+        let lost = sum(&["task_table_full", "ring_buffer_full", "invalid", "missed_switch"]);
+        conditions.add_losses(lost, sum(&["measured", "filtered"]));
     }
     if let Some(overhead) = &report.overhead {
         cost[0] += (overhead.tool_ns + overhead.programs_ns) as f64;

@@ -151,7 +151,8 @@ impl CoverageTerms {
 
     /// Requested waits that are in no group because something went wrong.
     pub fn lost(&self) -> u64 {
-        self.task_table_full + self.ring_buffer_full + self.invalid + self.missed_switch
+        let terms = [self.task_table_full, self.ring_buffer_full, self.invalid, self.missed_switch];
+        terms.into_iter().fold(0, u64::saturating_add)
     }
 }
 
@@ -253,6 +254,6 @@ impl SwitchInTerms {
 
     /// Requested waits that are in no group because something went wrong.
     pub fn lost(&self) -> u64 {
-        self.ring_buffer_full + self.invalid
+        self.ring_buffer_full.saturating_add(self.invalid)
     }
 }

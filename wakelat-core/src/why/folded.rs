@@ -8,6 +8,7 @@ use std::{
 use super::{NameCache, stacks::WaitStacks};
 use crate::{
     aggregate::key::Names as _,
+    files::own_tid,
     hash::HashMap,
     timeline::{
         Breakdown,
@@ -115,7 +116,7 @@ fn line(key: &FoldedKey, roles: &[Role], code: &dyn Symbolize, known: &NameCache
         frames.push(SEPARATOR.to_owned());
         frames.extend(stacks(waker).into_iter().rev());
         let name = known.comm(waker.tid).map(|comm| frame(&comm.to_string()));
-        frames.push(name.unwrap_or_else(|| format!("thread {}", waker.tid)));
+        frames.push(name.unwrap_or_else(|| format!("thread {}", own_tid(waker.tid))));
     }
     frames.join(";")
 }

@@ -1,6 +1,6 @@
 //! `wakelat diff`
 
-use std::path::PathBuf;
+use std::{collections::HashSet, path::PathBuf};
 
 use clap::Args;
 
@@ -46,11 +46,12 @@ impl DiffFlags {
             }
             output.check_input("FILE", path)?;
         }
-        if let Some(twice) = self.base.iter().find(|path| self.new.contains(path)) {
-            let why = format!("`{}` is given as base and as new; expected different runs", twice.display());
+        let [base, new] = [archive::expand(&self.base)?, archive::expand(&self.new)?];
+        let mut known = HashSet::new();
+        if let Some(twice) = base.iter().chain(&new).find(|path| !known.insert(archive::identity(path))) {
+            let why = format!("`{}` is given twice; expected different runs", twice.display());
             return Err(ConfigError::Usage(why).into());
         }
-        let [base, new] = [archive::expand(&self.base)?, archive::expand(&self.new)?];
         Ok(DiffConfig { base, new, compare: self.compare.config(output.path, given)? })
     }
 }

@@ -68,6 +68,13 @@ pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ConfigError> {
     Ok(expanded)
 }
 
+/// The path by which a file or a member is known, however it is given; the path itself if there is none.
+pub(crate) fn identity(path: &Path) -> PathBuf {
+    let known =
+        path.ancestors().find_map(|above| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?)));
+    known.unwrap_or_else(|| path.to_owned())
+}
+
 /// Opens the member at `path`, if what is above it is an archive that has it.
 ///
 /// # Errors

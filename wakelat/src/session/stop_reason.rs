@@ -42,6 +42,11 @@ const ONE_NS: u64 = 100_000_000;
 
 const KINDS: [SignalKind; 3] = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
 
+/// The signals that end a run.
+pub fn caught_kinds() -> impl Iterator<Item = SignalKind> {
+    KINDS.into_iter().filter(|kind| !is_ignored(*kind))
+}
+
 impl Signals {
     /// Catches the signals from now on, except `request`, which is a request to the view ([`RequestSignal`]).
     ///
@@ -55,8 +60,7 @@ impl Signals {
         let first_at_ns = Arc::new(AtomicU64::new(0));
         // The first call finds the vDSO, which takes more than a signal handler may do.
         _ = monotonic_ns();
-        let caught: Vec<SignalKind> =
-            KINDS.into_iter().filter(|kind| !is_ignored(*kind)).filter(|kind| Some(*kind) != request).collect();
+        let caught: Vec<SignalKind> = caught_kinds().filter(|kind| Some(*kind) != request).collect();
         for kind in caught.iter().map(|kind| kind.as_raw_value()) {
             let first_at_ns = Arc::clone(&first_at_ns);
             // Handled in the signal handler, because the run may be blocked where it notices no signal: in a

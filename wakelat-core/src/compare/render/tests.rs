@@ -157,7 +157,16 @@ fn runs_that_were_measured_differently_are_refused() {
         compare(&base, &new, &Criteria::default()).unwrap_err().0
     };
     assert!(refused(&|run| run.conditions.from = "queued".to_owned()).contains("the same `--from`"));
-    assert!(refused(&|run| run.conditions.is_sampled = true).contains("a sample of the tasks"));
+    let sampled = |one_in| refused(&|run| run.conditions.sampled_one_in = Some(one_in));
+    assert!(sampled([4, 4]).contains("one task in 4"));
+    assert!(sampled([1, 4]).contains("one task in 1 to 4"));
+    let changing = |name| -> Vec<ComparedRun> {
+        let mut runs = arm(name, 1.0, 2);
+        runs.iter_mut().for_each(|run| run.conditions.sampled_one_in = Some([1, 4]));
+        runs
+    };
+    let both = compare(&changing("base"), &changing("new"), &Criteria::default()).unwrap_err().0;
+    assert!(both.contains("base-0 was measured with one task in 1 to 4"), "{both}");
     assert!(refused(&|run| run.conditions.lost = [101, 1_000]).contains("has lost 101 of 1000 waits"));
     assert!(refused(&|run| run.conditions.threshold_ns = Some(1_000_000)).contains("1ms"));
     assert!(refused(&|run| run.groups.clear()).contains("no wait"));

@@ -5,7 +5,7 @@ mod container;
 mod culprit;
 mod findings;
 mod fork_bursts;
-mod stacks;
+pub(super) mod stacks;
 mod wakeup_pairs;
 mod work_items;
 mod worst_wait;

@@ -4,8 +4,10 @@
 use wakelat_common::Class;
 
 use crate::{
+    files::own_tid,
     render::{
         Style,
+        labels::in_file,
         style::TextStyle,
         text_line::{TextLine, clean, flow, paragraph},
         units,
@@ -46,8 +48,10 @@ pub fn draw(breakdown: &Breakdown, stacks: &SymbolizedStacks, roles: &[Role], st
         let title = match (role, symbolized.tid) {
             (Role::Wakee, _) => title.to_owned(),
             (Role::Waker, 0) => format!("{title} an idle CPU at"),
-            (Role::Waker, tid) if interrupts => format!("{title} an interrupt of {name}/{tid} at"),
-            (Role::Waker, tid) => format!("{title} {name}/{tid} at"),
+            (Role::Waker, tid) => {
+                let task = format!("{name}/{}{}", own_tid(tid), in_file(tid, style));
+                if interrupts { format!("{title} an interrupt of {task} at") } else { format!("{title} {task} at") }
+            }
         };
         TextLine::of(TextStyle::Plain, format!("  {title}:")).finish(style, out);
         stack("kernel", &symbolized.kernel, style, out);
@@ -110,12 +114,17 @@ pub fn counts(shown: &StackSummary, style: &Style, out: &mut String) {
 mod tests {
     use super::*;
     use crate::{
+        files::{FileName, Files},
         timeline::{Timeline, testing::EventStream, testing::task},
-        why::stacks::SymbolizedStack,
+        why::{render::document::stacks::StacksDocument, stacks::SymbolizedStack},
     };
 
     /// Draws the stacks of a wait whose waker, thread `tid`, was in the given functions.
     fn drawn(tid: u32, kernel: &[&str]) -> String {
+        drawn_with(tid, kernel, &Style::default())
+    }
+
+    fn drawn_with(tid: u32, kernel: &[&str], style: &Style) -> String {
         let named = |names: &[&str]| StackFrames::Named(names.iter().map(|name| (*name).to_owned()).collect());
         let (kernel, user) = (named(kernel), named(&["main"]));
         let comm = Some(crate::wait::Comm::new(b"rcu"));
@@ -125,8 +134,22 @@ mod tests {
         let mut timeline = Timeline::default();
         let breakdown = timeline.push(&stream.events[0]).unwrap();
         let mut out = String::new();
-        draw(breakdown, &stacks, &[Role::Waker], &Style::default(), &mut out);
+        draw(breakdown, &stacks, &[Role::Waker], style, &mut out);
         out
+    }
+
+    #[test]
+    fn a_waker_of_one_of_several_recordings_has_its_own_tid_and_its_file() {
+        let file = |name: &str| FileName { file: name.to_owned(), ..FileName::default() };
+        let style = Style { files: Files::new([file("a"), file("b")]), width: 100, ..Style::default() };
+        let tid = (1 << 22) + 1_234;
+        assert!(drawn_with(tid, &["pipe_write"], &style).starts_with("  woken by rcu/1234 in b at:\n"));
+        let interrupted = drawn_with(tid, &["asm_sysvec_apic_timer_interrupt"], &style);
+        assert!(interrupted.starts_with("  woken by an interrupt of rcu/1234 in b at:\n"), "{interrupted}");
+        let none = StackFrames::Named(Vec::new());
+        let stack = SymbolizedStack { tid, comm: None, kernel: none.clone(), user: none };
+        let document = serde_json::to_value(StacksDocument::new(&SymbolizedStacks { waker: Some(stack), wakee: None }));
+        assert_eq!(document.unwrap()["waker"]["tid"], 1_234);
     }
 
     #[test]

@@ -14,13 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use wakelat_core::report::LatencyFrom;
 
-use crate::{config::AbConfig, status::status};
+use crate::{config::AbConfig, session::stop_reason, status::status};
 
 /// The names of the arms in files and messages.
 const ARMS: [&str; 2] = ["base", "new"];
@@ -41,8 +40,8 @@ pub fn record(config: &AbConfig) -> Result<[Vec<PathBuf>; 2]> {
         bail!("`{}` exists: remove it, or select another directory with `--output`", existing.display());
     }
     let is_stopped = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&is_stopped)).context("cannot handle Ctrl-C")?;
+    for kind in stop_reason::caught_kinds() {
+        signal_hook::flag::register(kind.as_raw_value(), Arc::clone(&is_stopped)).context("cannot catch signals")?;
     }
     let begun = Instant::now();
     let mut files: [Vec<PathBuf>; 2] = Default::default();
@@ -78,17 +77,29 @@ fn run(config: &AbConfig, arm: usize, path: &Path, is_stopped: &AtomicBool) -> R
     let set_up = config.setups[arm].as_deref().map_or(Ok(()), |setup| succeed(shell(setup), flag, setup));
     let ended = set_up.and_then(|()| wait(begin_recording(config, arm, path)?, is_stopped));
     // Also after a failure: the next run expects the machine as it was.
-    config.cleanup.as_deref().map_or(Ok(()), clean_up)?;
+    let cleaned_up = config.cleanup.as_deref().map_or(Ok(()), clean_up);
     if is_stopped.load(Ordering::Relaxed) {
         // Its command was interrupted: such a run is not like the others.
         _ = fs::remove_file(path);
+        if let Err(error) = cleaned_up {
+            status(format_args!("warning: {error:#}"));
+        }
         return Ok(false);
     }
-    let ended = ended?;
-    if !ended.success() {
-        bail!("a run of `{}` has failed ({ended}); its recording is not used", ARMS[arm]);
+    let failed = match ended {
+        Ok(ended) if !ended.success() => {
+            Some(anyhow!("a run of `{}` has failed ({ended}); its recording is not used", ARMS[arm]))
+        }
+        ended => ended.err(),
+    };
+    match (failed, cleaned_up) {
+        (Some(failed), Err(error)) => {
+            status(format_args!("warning: {error:#}"));
+            Err(failed)
+        }
+        (Some(failed), Ok(())) => Err(failed),
+        (None, cleaned_up) => cleaned_up.map(|()| true),
     }
-    Ok(true)
 }
 
 /// Starts a process that records the command of this arm.

@@ -21,13 +21,21 @@ use wakelat_core::{
 /// If it cannot be read, or does not have what `config` requests.
 pub fn read(path: &Path, config: &CompareConfig) -> Result<(ComparedRun, HtmlSource)> {
     let name = path.display().to_string();
+    if fs::metadata(path).is_ok_and(|file| !file.is_file()) {
+        return Err(
+            ConfigError::Usage(format!("`{name}` is not a file; each run is read from its beginning twice")).into()
+        );
+    }
     if is_json(path).with_context(|| replay::unreadable(path))? {
         if let Some(flag) = config.selected_by.first() {
             let why =
                 format!("{name} is a saved report, whose groups are fixed; leave out the flag, or use a recording");
             return Err(ConfigError::usage(&format!("--{flag}"), why).into());
         }
-        let text = fs::read_to_string(path).with_context(|| replay::unreadable(path))?;
+        let mut text = String::new();
+        open_input::open(path)
+            .and_then(|mut file| file.read_to_string(&mut text))
+            .with_context(|| replay::unreadable(path))?;
         let run = saved_report::run(&name, &text).map_err(Error::msg).with_context(|| replay::unreadable(path))?;
         let source = HtmlSource::of_report(name, &run.conditions.kernel);
         return Ok((run, source));

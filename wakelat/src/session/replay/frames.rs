@@ -173,7 +173,7 @@ impl<'a> Replay<'a> {
 
     fn take_event(&mut self, mut event: Event, out: &mut dyn Write) -> io::Result<()> {
         match &mut event.kind {
-            EventKind::Switch(switch) => self.take_switch(switch, out)?,
+            EventKind::Switch(switch) => self.take_switch(event.cpu, switch, out)?,
             // Like the programs, only for tasks that the filter accepts: no event is missing.
             EventKind::Migration(MigrationEvent { tid, comm, .. })
             | EventKind::Wakeup(WakeupEvent { tid, comm, .. })
@@ -196,7 +196,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Judges the tasks of a switch by the filter, and takes the wait that it ends.
-    fn take_switch(&mut self, switch: &mut SwitchEvent, out: &mut dyn Write) -> io::Result<()> {
+    fn take_switch(&mut self, cpu: u32, switch: &mut SwitchEvent, out: &mut dyn Write) -> io::Result<()> {
         for task in [&mut switch.prev, &mut switch.next] {
             task.wanted = self.wants_task((task.tid, task.pid), &task.comm, (task.prio, task.policy), task.cgroup_id);
             if task.wanted != self.wants_unknown(task.tid, &task.comm) {
@@ -209,6 +209,10 @@ impl<'a> Replay<'a> {
             && !self.take_wait(&mut ended.wait, switch.next.wanted, out)?
         {
             switch.ended_wait = None;
+        }
+        // As the programs do: see `emit()` in `wakelat-ebpf/src/switch_events.rs`.
+        if !self.config.filter.wants_cpu(cpu) {
+            (switch.prev.wanted, switch.next.wanted) = (false, false);
         }
         Ok(())
     }
@@ -321,10 +325,13 @@ mod tests {
 
     use super::*;
     use crate::{collect::TimelineSettings, config::Command, session::replay::config_of};
-    use wakelat_common::Class;
-    use wakelat_core::{aggregate::key::Names, timeline::event::MigrationEvent};
+    use wakelat_common::{Class, pending_wait::PrevState};
+    use wakelat_core::{
+        aggregate::key::Names,
+        timeline::event::{MigrationEvent, TaskInfo},
+    };
 
-    /// Keeps the threads and the numbers of the events that it gets.
+    /// Keeps the threads and the numbers of the events that it gets, of switches those from a wanted thread.
     #[derive(Default)]
     struct Shown(Vec<(u32, u32)>);
 
@@ -334,8 +341,12 @@ mod tests {
         }
 
         fn event(&mut self, event: &Event, _: i64, _: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
-            let EventKind::Migration(migration) = &event.kind else { panic!("{event:?}") };
-            self.0.push((migration.tid, event.seq));
+            match &event.kind {
+                EventKind::Migration(migration) => self.0.push((migration.tid, event.seq)),
+                EventKind::Switch(switch) if switch.prev.wanted => self.0.push((switch.prev.tid, event.seq)),
+                EventKind::Switch(_) => {}
+                other => panic!("{other:?}"),
+            }
             Ok(())
         }
 
@@ -389,6 +400,40 @@ mod tests {
             ("--comm task-8 --prio 120", &[]),
         ] {
             assert_eq!(shown(flags, &both), expected, "{flags}");
+        }
+    }
+
+    #[test]
+    fn no_task_is_wanted_at_a_switch_of_a_cpu_that_the_filter_leaves_out() {
+        let header = Header { classes: Class::ALL.into(), ..Header::default() };
+        let task = |tid| TaskInfo {
+            tid,
+            pid: tid,
+            comm: Comm::new(b"task"),
+            prio: 120,
+            policy: 0,
+            cgroup_id: None,
+            wanted: true,
+        };
+        for (flags, expected) in [("--cpus 1", vec![(7, 2)]), ("--cpus 0-1", vec![(7, 1), (7, 2)])] {
+            let (config, input) = config(&format!("wakelat why -i file {flags}"), &header);
+            let mut shown = Shown::default();
+            let mut replay = Replay::new(&config, &input, &[&header], &mut shown);
+            for cpu in [0, 1] {
+                let switch = SwitchEvent {
+                    at_ns: 1_000,
+                    prev: task(7),
+                    unseen: None,
+                    prev_state: PrevState::Runnable,
+                    next: task(8),
+                    ended_wait: None,
+                    idle_state: None,
+                    rt_throttled: false,
+                };
+                let event = Event { cpu, seq: cpu + 1, kind: EventKind::Switch(Box::new(switch)) };
+                replay.take(Frame::Event(Cow::Owned(event)), None, &mut Vec::new()).unwrap();
+            }
+            assert_eq!(shown.0, expected, "{flags}");
         }
     }
 

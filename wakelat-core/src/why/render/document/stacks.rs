@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::{
+    files::own_tid,
     timeline::{
         stack_event::StackId,
         stack_frames::{NoSymbols, StackCounts, StackFrames},
@@ -81,7 +82,7 @@ struct StackDocument<'a> {
 impl<'a> StackDocument<'a> {
     fn new(stack: &'a SymbolizedStack) -> Self {
         Self {
-            tid: stack.tid,
+            tid: own_tid(stack.tid),
             comm: stack.comm.map(|comm| comm.to_string()),
             kernel: stack.kernel.names(),
             kernel_missing: missing(&stack.kernel),
