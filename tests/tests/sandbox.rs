@@ -223,7 +223,7 @@ fn refused_calls(log: &mut KernelLog) -> Option<Vec<String>> {
 type Attempt = (&'static str, fn() -> io::Result<()>);
 
 /// Calls that nothing in a measurement makes, each of which succeeds for root without the sandbox.
-const FORBIDDEN: [Attempt; 15] = [
+const FORBIDDEN: [Attempt; 16] = [
     ("create a file", || File::create("/tmp/wakelat-sandbox-test").map(drop)),
     ("write to a file", || File::options().write(true).open("/proc/self/oom_score_adj").map(drop)),
     ("delete a file", || fs::remove_file("/tmp/wakelat-sandbox-test")),
@@ -238,6 +238,11 @@ const FORBIDDEN: [Attempt; 15] = [
     ("create a BPF map", || call(libc::SYS_bpf, [0, 0, 0, 0, 0])),
     ("trace a process", || call(libc::SYS_ptrace, [libc::PTRACE_SEIZE.into(), parent(), 0, 0, 0])),
     ("signal a process", || call(libc::SYS_kill, [parent(), 0, 0, 0, 0])),
+    ("set the priority of a process", || {
+        // `SCHED_OTHER` with nice value 0, in the first form of `struct sched_attr`: 48 bytes.
+        let attributes: [u32; 12] = [48, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        call(libc::SYS_sched_setattr, [parent(), attributes.as_ptr() as i64, 0, 0, 0])
+    }),
     ("open a perf event", || call(libc::SYS_perf_event_open, [0, 0, -1, -1, 0])),
     ("map executable memory", || {
         let access = libc::PROT_READ | libc::PROT_EXEC;

@@ -21,6 +21,7 @@ pub fn cases() -> Vec<Case> {
         .chain(once![
             a_run_in_user_space_begins_when_every_thread_is_ready,
             the_users_own_code_runs_between_two_reads,
+            a_load_that_still_runs_at_the_end_is_killed,
             a_killed_measuring_thread_is_reported,
             the_tracers_threads_and_wakelat_run_where_requested,
         ])
@@ -85,6 +86,26 @@ fn the_users_own_code_runs_between_two_reads() -> TestOutcome {
     let shares = document["explained"]["shares"].as_array().expect("a list");
     let own = shares.iter().find(|share| share["cause"] == "user_space").expect("user space has a share");
     assert!(own["sum_ns"].as_u64().is_some_and(|ns| ns > 0), "{own}");
+    Ok(())
+}
+
+fn a_load_that_still_runs_at_the_end_is_killed() -> TestOutcome {
+    tracer::need("timerlat")?;
+    need_user_space()?;
+    tool::find("sleep", "coreutils")?;
+    let seconds = format!("1000.{}", std::process::id());
+    let loads = || {
+        let sleeps = procfs::pids_named("sleep").into_iter();
+        let arguments = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        sleeps.filter(|pid| arguments(pid).contains(&seconds)).count()
+    };
+    // The shell has the command as a child.
+    let load = format!("sleep {seconds}; true");
+    let wakelat = running(&["-p", "20ms", "--user-threads", "--user-load", &load]);
+    until("each CPU has a load", || loads() == machine::cpus().len());
+    tracer::end(wakelat);
+    until("the loads have exited", || loads() == 0);
+    tracer::saved();
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 
 use crate::ranges::Ranges;
 
-/// A set of CPUs, as a list of ranges such as those of sysfs.
+/// A set of CPUs, as a list of ranges such as those of sysfs: ascending, and no two of them overlap or touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cpus(Vec<RangeInclusive<u32>>);
 
@@ -33,10 +33,21 @@ impl Cpus {
     /// If a number is not a `u32`.
     pub fn of(ranges: &Ranges) -> Result<Self, TryFromIntError> {
         let range = |range: &RangeInclusive<i64>| Ok(u32::try_from(*range.start())?..=u32::try_from(*range.end())?);
-        ranges.iter().map(range).collect::<Result<_, _>>().map(Self)
+        let mut typed = ranges.iter().map(range).collect::<Result<Vec<_>, TryFromIntError>>()?;
+        typed.sort_by_key(|range| *range.start());
+        let mut merged: Vec<RangeInclusive<u32>> = Vec::new();
+        for range in typed {
+            match merged.last_mut() {
+                Some(last) if *range.start() <= last.end().saturating_add(1) => {
+                    *last = *last.start()..=*last.end().max(range.end());
+                }
+                _ => merged.push(range),
+            }
+        }
+        Ok(Self(merged))
     }
 
-    /// The CPUs in the order of the list.
+    /// The CPUs, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         self.0.iter().cloned().flatten()
     }
@@ -46,7 +57,7 @@ impl Cpus {
         self.0.iter().any(|range| range.contains(&cpu))
     }
 
-    /// The number of CPUs in the list.
+    /// The number of CPUs.
     pub fn count(&self) -> usize {
         self.0.iter().map(|range| range.end().abs_diff(*range.start()) as usize + 1).sum()
     }
@@ -83,6 +94,15 @@ mod tests {
         for text in ["", "0", "0-3", "0-3,8", "0,2,4-7,64-127"] {
             assert_eq!(Cpus::parse(text).unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn a_cpu_that_is_listed_twice_is_one_and_neighbours_are_a_range() {
+        for (text, expected) in [("0-3,2", "0-3"), ("8,0,1,2,3", "0-3,8"), ("4-5,1-2,3", "1-5"), ("0-9,2-3", "0-9")] {
+            let cpus = Cpus::parse(text).unwrap();
+            assert_eq!((cpus.to_string().as_str(), cpus.iter().count()), (expected, cpus.count()), "{text}");
+        }
+        assert_eq!(Cpus::parse("4294967295,0-4294967295").unwrap().to_string(), "0-4294967295");
     }
 
     #[test]

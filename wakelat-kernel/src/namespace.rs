@@ -89,7 +89,8 @@ impl PidNamespaces {
     }
 
     fn process(&self, pid: u32) -> Option<ProcessStart> {
-        let stat = fs::read_to_string(self.proc.join(format!("{pid}/stat"))).ok()?;
+        // That of the process adds up the times of all its threads.
+        let stat = fs::read_to_string(self.proc.join(format!("{pid}/task/{pid}/stat"))).ok()?;
         Some(ProcessStart { pid, started: start_time(&stat)? })
     }
 }
@@ -117,7 +118,7 @@ fn parse_status(status: &str) -> Option<Task> {
     Some(Task { pid: number("Tgid:")?, parent: number("PPid:")?, tids })
 }
 
-/// The field `starttime` of `/proc/PID/stat` (proc(5)), the 20th after the name, which may contain anything.
+/// The field `starttime` of `/proc/PID/task/PID/stat` (proc(5)), the 20th after the name, which may contain anything.
 fn start_time(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_whitespace().nth(19)?.parse().ok()
@@ -141,7 +142,12 @@ mod tests {
             let inner = inner.map_or_else(String::new, |inner| format!("\t{inner}"));
             let status = format!("Name:\tsh\nTgid:\t{pid}\nPid:\t{pid}\nPPid:\t{parent}\nNSpid:\t{pid}{inner}\n");
             fs::write(path.join("status"), status).unwrap();
-            fs::write(path.join("stat"), format!("{pid} (a) b) S {parent} {}77 0", "0 ".repeat(17))).unwrap();
+            fs::create_dir_all(path.join(format!("task/{pid}"))).unwrap();
+            fs::write(
+                path.join(format!("task/{pid}/stat")),
+                format!("{pid} (a) b) S {parent} {}77 0", "0 ".repeat(17)),
+            )
+            .unwrap();
             if let Some(inode) = inode {
                 std::os::unix::fs::symlink(format!("pid:[{inode}]"), path.join("ns/pid")).unwrap();
             }
@@ -190,7 +196,7 @@ mod tests {
         let mut namespaces = PidNamespaces::new(proc.path().to_owned());
         namespaces.read_all();
         fs::remove_file(proc.path().join("7/ns/pid")).unwrap();
-        fs::write(proc.path().join("7/stat"), format!("7 (b) S 1 {}78 0", "0 ".repeat(17))).unwrap();
+        fs::write(proc.path().join("7/task/7/stat"), format!("7 (b) S 1 {}78 0", "0 ".repeat(17))).unwrap();
         assert_eq!(namespaces.of(7), namespace(None, 1));
     }
 

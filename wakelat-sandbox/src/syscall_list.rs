@@ -66,6 +66,8 @@ pub fn allowed(sandbox: &Sandbox, own_pid: u32) -> Vec<AllowedCall> {
         AllowedCall::one_of(libc::SYS_ioctl, 1, ioctls.copied().map(as_request)),
         AllowedCall::one_of(libc::SYS_fcntl, 1, FCNTLS.map(as_argument)),
         AllowedCall::one_of(libc::SYS_prctl, 0, PRCTLS.map(as_argument)),
+        // Of the calling thread.
+        AllowedCall::one_of(libc::SYS_sched_setattr, 0, [0]),
         AllowedCall::without(libc::SYS_mmap, 2, libc::PROT_EXEC),
         AllowedCall::without(libc::SYS_mprotect, 2, libc::PROT_EXEC),
         AllowedCall {
@@ -205,7 +207,6 @@ const ANY_ARGUMENTS: &[c_long] = &[
     libc::SYS_exit_group,
     libc::SYS_sched_yield,
     libc::SYS_sched_getaffinity,
-    libc::SYS_sched_setattr,
     libc::SYS_getcpu,
     // Refused with ENOSYS by another filter.
     libc::SYS_clone3,

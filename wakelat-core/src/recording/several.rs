@@ -138,7 +138,16 @@ impl<R: Read> Recordings<R> {
                     self.look_ahead()?;
                     let has_ended = self.files.iter().all(FileFrames::is_over);
                     let report = Box::new(self.report());
-                    return Ok(Some(if has_ended { Frame::End(report) } else { Frame::Reading(report) }));
+                    let frame = if has_ended { Frame::End(report) } else { Frame::Reading(report) };
+                    // A recording that ends in its warm-up does not keep the others in theirs.
+                    let file = &mut self.files[number];
+                    let was_warming_up = file.is_warming_up && file.is_over();
+                    file.is_warming_up &= !was_warming_up;
+                    if was_warming_up && !has_ended && !self.files.iter().any(|file| file.is_warming_up) {
+                        self.event = Some(frame);
+                        return Ok(Some(Frame::WarmedUp));
+                    }
+                    return Ok(Some(frame));
                 }
                 Frame::Histograms(_) => {
                     // They belong to the reading that follows.

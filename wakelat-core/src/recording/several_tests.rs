@@ -179,3 +179,18 @@ fn a_missing_end_is_that_of_its_file() {
     let error = std::iter::from_fn(|| Some(strict.frame())).find_map(Result::err).expect("an error");
     assert!(matches!((error.number, error.error), (1, RecordingError::Truncated { .. })));
 }
+
+#[test]
+fn a_recording_that_ends_in_its_warm_up_does_not_keep_the_others_in_theirs() {
+    let (mut killed, mut recorder) = (Encoder::default(), Recorder::default());
+    recorder.begin(Header { has_warm_up: true, ..header() }, &mut killed).unwrap();
+    recorder.end(&reading(CASE, 0), &mut killed).unwrap();
+    let whole = recorded(Case { has_warm_up: true, ..CASE });
+    for order in [FrameOrder::BySegment, FrameOrder::ByTime] {
+        for files in [[whole.clone(), killed.bytes().to_vec()], [killed.bytes().to_vec(), whole.clone()]] {
+            let warmed_up: Vec<_> =
+                frames(&files, order).into_iter().filter(|(frame, _)| matches!(frame, Frame::WarmedUp)).collect();
+            assert_eq!(warmed_up.len(), 1, "{order:?}");
+        }
+    }
+}

@@ -84,6 +84,20 @@ fn s_and_h_write_files_and_a_message_is_shown_until_the_next_key() {
 }
 
 #[test]
+fn a_narrow_screen_says_that_waits_were_lost_and_that_it_is_frozen() {
+    let mut screen = TopScreen::new(settings());
+    let mut report = Report::default();
+    report.coverage.wakeups.ring_buffer_full = 12_345;
+    screen.report(&report);
+    type_text(&mut screen, " ");
+    for columns in [40, 45, 80] {
+        let drawn = drawn(&mut screen, columns, 12);
+        let line = drawn.lines().find(|line| line.contains("frozen")).unwrap_or_else(|| panic!("{drawn}"));
+        assert!(line.contains("12,345 lost (v)"), "{line}");
+    }
+}
+
+#[test]
 fn a_frozen_screen_stays_while_waits_are_added() {
     let mut screen = TopScreen::new(settings());
     let mut stream = EventStream::default();

@@ -35,7 +35,7 @@ pub fn of(setup: &TracerSetup, online: &str, options: &str) -> Vec<Setting> {
     let stops = setup.stops_in_kernel;
     let us = |limit: Option<u64>| limit.filter(|_| stops).unwrap_or(0).to_string();
     let cpus = setup.cpus.as_ref().map_or_else(|| online.to_owned(), ToString::to_string);
-    set("osnoise/cpus", cpus, "--cpus", "the kernel accepts only CPUs that are online");
+    set("osnoise/cpus", cpus, "--cpus", "expected possible CPUs; some kernels accept a list of at most 255 characters");
     let (stop, total) = match setup.tracer {
         Tracer::Timerlat => ("--irq", "--thread"),
         Tracer::Osnoise => ("--stop", "--stop-total"),

@@ -109,9 +109,19 @@ impl FileIdentity {
     /// The identity of the file at `path`. None if it stores nothing: a pipe, a terminal, `/dev/null`.
     fn of(path: &Path) -> Option<Self> {
         match fs::metadata(path) {
-            Ok(file) => file.is_file().then(|| Self::Existing(file.dev(), file.ino())),
-            Err(_) => Self::missing(path).ok(),
+            Ok(file) => file.is_file().then(|| Self::of_file(&file)),
+            Err(_) => Self::archive(path).or_else(|| Self::missing(path).ok()),
         }
+    }
+
+    fn of_file(file: &fs::Metadata) -> Self {
+        Self::Existing(file.dev(), file.ino())
+    }
+
+    /// The identity of the archive of which `path` is a member, as if that were a directory.
+    fn archive(path: &Path) -> Option<Self> {
+        let above = path.ancestors().skip(1).find_map(|above| fs::metadata(above).ok())?;
+        above.is_file().then(|| Self::of_file(&above))
     }
 
     fn missing(path: &Path) -> io::Result<Self> {
@@ -151,6 +161,9 @@ mod tests {
             ["soft", "file"],
             ["new", "new"],
             ["new", "below/../new"],
+            // A member of an archive.
+            ["file", "file/member"],
+            ["soft", "hard/member"],
         ] {
             for checked in [
                 to(&path(one)).check_input("--input", &path(other)),

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Config, ConfigError, FilterConfig, FlightRecorderConfig, GroupingConfig, OutputConfig, Resources, WindowConfig,
-    all_classes,
+    all_classes, archive,
 };
 use wakelat_core::{
     aggregate::key::Key,
@@ -158,8 +158,7 @@ impl RecordedInput {
     /// # Errors
     /// If a file is given more than once, or if there are too many.
     pub(crate) fn check_files(&self) -> Result<(), ConfigError> {
-        let canonical: Vec<_> =
-            self.paths.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect();
+        let canonical: Vec<_> = self.paths.iter().map(|path| archive::identity(path)).collect();
         for (at, path) in self.paths.iter().enumerate() {
             if canonical[..at].contains(&canonical[at]) {
                 let why = format!("`{}` is given more than once; give it once", path.display());

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use wakelat_core::service::constant_labels::ConstantLabels;
 
-use super::{CaptureSettings, KubeletSettings, ListenAddress, ServiceLimit, number};
+use super::{CaptureSettings, ConfigError, KubeletSettings, ListenAddress, ServiceLimit, number};
 
 /// The largest file that is read: bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -80,8 +80,11 @@ impl ServeSettings {
     }
 
     /// The text of a file with these settings.
-    pub fn to_toml(&self) -> String {
-        toml::to_string(self).unwrap_or_else(|error| unreachable!("settings are a TOML document: {error}"))
+    ///
+    /// # Errors
+    /// If a path is not UTF-8: a file cannot have it.
+    pub fn to_toml(&self) -> Result<String, ConfigError> {
+        toml::to_string(self).map_err(|error| ConfigError::Usage(format!("settings that no file can have: {error}")))
     }
 }
 
@@ -154,17 +157,26 @@ size = \"50M\"
     #[test]
     fn a_file_has_the_settings_that_are_shown() {
         let settings = ServeSettings::parse(EXAMPLE).unwrap();
-        assert_eq!(settings.to_toml(), EXAMPLE);
+        assert_eq!(settings.to_toml().unwrap(), EXAMPLE);
         assert!(settings.cgroups.selects("/kubepods.slice/a/b"));
         assert!(!settings.cgroups.selects("/kubepods.slice/a.scope") && !settings.cgroups.selects("/user.slice"));
         let empty = ServeSettings::parse("").unwrap();
         assert_eq!(empty, ServeSettings::default());
         assert!(empty.cgroups.selects("/any"));
-        assert_eq!(ServeSettings::parse(&empty.to_toml()), Ok(empty));
+        assert_eq!(ServeSettings::parse(&empty.to_toml().unwrap()), Ok(empty));
         let short = ServeSettings::parse("[capture]\nconditions = [\"max>1s\"]\ndir = \"a\"").unwrap();
-        assert!(short.to_toml().ends_with("duration = \"10s\"\ninterval = \"10m\"\nsize = \"200M\"\n"));
+        assert!(short.to_toml().unwrap().ends_with("duration = \"10s\"\ninterval = \"10m\"\nsize = \"200M\"\n"));
         let plain = ServeSettings::parse("kubelet.url = \"http://localhost\"").unwrap();
-        assert_eq!(ServeSettings::parse(&plain.to_toml()), Ok(plain));
+        assert_eq!(ServeSettings::parse(&plain.to_toml().unwrap()), Ok(plain));
+    }
+
+    #[test]
+    fn a_path_that_no_file_can_have_is_an_error() {
+        use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+        let mut settings = ServeSettings::parse("[capture]\nconditions = [\"max>1s\"]\ndir = \"a\"").unwrap();
+        settings.capture.as_mut().unwrap().dir = OsStr::from_bytes(b"/tmp/\xff").into();
+        let error = settings.to_toml().unwrap_err().to_string();
+        assert!(error.contains("invalid UTF-8"), "{error}");
     }
 
     #[test]

@@ -29,8 +29,6 @@ const CAPACITY: usize = 1 << 25;
 
 /// A queue of output. Writing to it neither blocks nor fails.
 pub struct OutputWriter {
-    /// The thread's TID.
-    tid: u32,
     pending: Vec<u8>,
     /// Work for the thread; `None` once there is no more.
     work: Option<Sender<Work>>,
@@ -53,6 +51,8 @@ enum Work {
     EnterScreen,
     /// Gives it back.
     LeaveScreen,
+    /// Sets the thread's own priority: the sandbox lets no thread set that of another one.
+    SetPriority(Priority),
     /// Reports that everything before is done.
     Report(SyncSender<()>),
 }
@@ -67,9 +67,7 @@ impl OutputWriter {
         let unwritten = Arc::new(AtomicUsize::new(0));
         let (work, received) = channel();
         let left = Arc::clone(&unwritten);
-        let (started, tid) = sync_channel(1);
         let run = move || {
-            _ = started.send(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned());
             if let Some(priority) = priority {
                 // Without the priority, the output may be slow, which is detected and reported.
                 _ = thread_priority::set_own_priority(priority);
@@ -78,16 +76,15 @@ impl OutputWriter {
         };
         let thread = thread::Builder::new().name("wakelat-output".to_owned()).spawn(run);
         let thread = Some(thread.context("cannot start the output thread")?);
-        let tid = tid.recv().context("the output thread has ended")?;
         let work = Some(work);
-        Ok(Self { tid, pending: Vec::new(), work, is_file, has_screen: false, unwritten, thread, pipe, name })
+        Ok(Self { pending: Vec::new(), work, is_file, has_screen: false, unwritten, thread, pipe, name })
     }
 
     /// Sets the thread's priority, if there is one and the kernel allows it.
     pub fn set_priority(&self, priority: Option<Priority>) {
-        if let Some(priority) = priority {
+        if let (Some(priority), Some(work)) = (priority, &self.work) {
             // A thread that has ended has nothing left to write.
-            _ = thread_priority::set_priority(self.tid, priority);
+            _ = work.send(Work::SetPriority(priority));
         }
     }
 
@@ -241,6 +238,10 @@ fn write_all(mut output: Output, work: &Receiver<Work>, unwritten: &AtomicUsize)
             }
             Work::LeaveScreen => {
                 output.write(terminal::leave)?;
+                continue;
+            }
+            Work::SetPriority(priority) => {
+                _ = thread_priority::set_own_priority(priority);
                 continue;
             }
             Work::Report(done) => {

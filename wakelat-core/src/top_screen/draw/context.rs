@@ -71,11 +71,23 @@ pub fn fit_path(text: &str, columns: usize, style: &render::Style) -> String {
 }
 
 /// Writes pieces of text with dots between them, as many whole ones as fit. Returns the column behind them.
-pub fn pieces(canvas: &mut Canvas<'_>, (mut x, y): (usize, usize), texts: &[String], style: Style) -> usize {
+pub fn pieces(canvas: &mut Canvas<'_>, at: (usize, usize), texts: &[String], style: Style) -> usize {
+    let end = canvas.width();
+    pieces_before(canvas, at, end, texts, style)
+}
+
+/// Does the same in the columns before `end`. The first piece is always written.
+pub fn pieces_before(
+    canvas: &mut Canvas<'_>,
+    (mut x, y): (usize, usize),
+    end: usize,
+    texts: &[String],
+    style: Style,
+) -> usize {
     let dot = canvas.look.dot();
     for (index, text) in texts.iter().filter(|text| !text.is_empty()).enumerate() {
         let between = if index > 0 { dot } else { "" };
-        if x + width(between) + width(text) > canvas.width() && index > 0 {
+        if x + width(between) + width(text) > end && index > 0 {
             break;
         }
         x = canvas.text((x, y), between, canvas.look.dim());

@@ -136,7 +136,7 @@ fn cells(cpu: &CpuRow, rows: &CpuRows, context: &Context<'_>) -> Vec<String> {
 }
 
 fn draw_waiting(canvas: &mut Canvas<'_>, context: &Context<'_>, cpu: &CpuRow) {
-    let title = format!("waiting for CPU {}", own_number(cpu.cpu));
+    let title = format!("waiting for {}", GroupId::Cpu(cpu.cpu).name(context.names, context.style));
     canvas.text((0, 0), &title, canvas.look.title());
     let rest = canvas.height().saturating_sub(2);
     for (y, task) in (1..=rest).zip(&cpu.waiting) {
@@ -155,7 +155,8 @@ fn draw_waiting(canvas: &mut Canvas<'_>, context: &Context<'_>, cpu: &CpuRow) {
 }
 
 fn draw_ran(canvas: &mut Canvas<'_>, context: &Context<'_>, rows: &CpuRows, cpu: &CpuRow) {
-    let title = format!("ran on CPU {} in {}", own_number(cpu.cpu), context.time(rows.length_ns));
+    let name = GroupId::Cpu(cpu.cpu).name(context.names, context.style);
+    let title = format!("ran on {name} in {}", context.time(rows.length_ns));
     canvas.text((0, 0), &title, canvas.look.title());
     for (y, (task, ns)) in (1..canvas.height()).zip(&cpu.ran) {
         let name = GroupId::Task(task.tid, task.comm).name(context.names, context.style);

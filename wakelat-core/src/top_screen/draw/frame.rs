@@ -4,7 +4,7 @@ use ratatui::style::Style;
 
 use super::{
     chart::{interval_at, is_shown},
-    context::{Context, pieces},
+    context::{Context, pieces_before},
 };
 use crate::{
     render::{
@@ -70,7 +70,6 @@ pub fn status(canvas: &mut Canvas<'_>, context: &Context<'_>, page: &ScreenPage,
     if is_filtered {
         texts.push(format!("filter: {}", clean(filter.text(), context.style)));
     }
-    let x = pieces(canvas, (0, 0), &texts, Style::new());
     let lost = context.report.map_or(0, |report| {
         let coverage = &report.coverage;
         let terms = coverage.wakeups.lost().saturating_add(coverage.preemptions.map_or(0, |terms| terms.lost()));
@@ -84,8 +83,11 @@ pub fn status(canvas: &mut Canvas<'_>, context: &Context<'_>, page: &ScreenPage,
         warnings.push(format!("! {} lost (v)", units::thousands(lost)));
     }
     let warnings = warnings.join(look.dot());
-    if !warnings.is_empty() && x + 2 + width(&warnings) <= canvas.width() {
-        canvas.right((canvas.width(), 0), &warnings, look.warning());
+    // What is wrong comes first: other texts have the room that it leaves.
+    let end = if warnings.is_empty() { canvas.width() } else { canvas.width().saturating_sub(width(&warnings) + 2) };
+    pieces_before(canvas, (0, 0), end, &texts, Style::new());
+    if !warnings.is_empty() {
+        canvas.right((canvas.width(), 0), &format!("  {warnings}"), look.warning());
     }
 }
 

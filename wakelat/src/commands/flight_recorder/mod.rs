@@ -28,7 +28,7 @@ use crate::{
 };
 use wakelat_core::{
     aggregate::key::Names,
-    recording::{Header, LastSegments},
+    recording::{Header, LastPart, LastSegments},
     render::{self, Style, units},
     report::Report,
     timeline::{
@@ -46,8 +46,10 @@ pub struct FlightRecorder {
     last: LastSegments,
     files: NumberedFiles,
     check: Option<RepeatedCheck>,
-    /// The trigger whose file is not written yet.
+    /// The trigger whose part of the run is not complete yet.
     trigger: Option<Trigger>,
+    /// The file that is written next, while another one is.
+    waiting: Option<WaitingFile>,
     /// Triggers are ignored until then: ns of CLOCK_MONOTONIC.
     ignored_until_ns: u64,
     /// Number of triggers that were ignored.
@@ -69,6 +71,12 @@ struct Trigger {
     write_at_ns: u64,
 }
 
+/// The part of the run that a file will have, and why it is written.
+struct WaitingFile {
+    part: LastPart,
+    why: String,
+}
+
 impl FlightRecorder {
     /// A flight recorder that writes the files of `config`'s output.
     ///
@@ -85,6 +93,7 @@ impl FlightRecorder {
             header,
             recorder: EventRecorder::default(),
             trigger: None,
+            waiting: None,
             ignored_until_ns: 0,
             ignored: 0,
             writing: None,
@@ -113,7 +122,7 @@ impl FlightRecorder {
     /// Writes a file because of this, unless one is about to be written, or has been written too recently.
     fn fire(&mut self, why: impl FnOnce() -> String) {
         let now_ns = monotonic_ns();
-        if self.trigger.is_some() || now_ns < self.ignored_until_ns {
+        if self.trigger.is_some() || self.waiting.is_some() || now_ns < self.ignored_until_ns {
             self.ignored += 1;
             return;
         }
@@ -121,19 +130,25 @@ impl FlightRecorder {
     }
 
     /// Starts to write the file of the trigger, if one is due at the end of a segment. One file after the other: a disk
-    /// that is too slow delays only its own files.
-    fn write_if_due(&mut self) -> io::Result<()> {
-        self.note_written(false);
+    /// that is too slow delays its own files, each of which has the part of the run that was there when it was due.
+    fn write_if_due(&mut self) {
         let now_ns = monotonic_ns();
         let is_due = |trigger: &mut Trigger| self.has_ended || now_ns >= trigger.write_at_ns;
-        if self.writing.is_some() && !self.has_ended {
-            return Ok(());
+        if let (Some(trigger), Some(part)) = (self.trigger.take_if(is_due), self.last.part()) {
+            self.ignored_until_ns = now_ns.saturating_add(self.settings.file_interval_ns);
+            self.waiting = Some(WaitingFile { part, why: trigger.why });
         }
-        let (Some(trigger), Some(part)) = (self.trigger.take_if(is_due), self.last.part()) else { return Ok(()) };
-        self.note_written(true);
-        self.ignored_until_ns = now_ns.saturating_add(self.settings.file_interval_ns);
+        self.note_written(self.has_ended);
+        if self.writing.is_none()
+            && let Some(file) = self.waiting.take()
+        {
+            self.begin_writing(file);
+        }
+    }
+
+    fn begin_writing(&mut self, WaitingFile { part, why }: WaitingFile) {
         let file = self.files.next();
-        let header = Header { trigger: Some(trigger.why), ..self.header.clone() };
+        let header = Header { trigger: Some(why), ..self.header.clone() };
         let quiet = self.stderr_style.is_none();
         let write = move || {
             let bytes = match file.write(|out| part.write(&header, out)) {
@@ -150,8 +165,14 @@ impl FlightRecorder {
             }
             Ok(())
         };
-        self.writing = Some(thread::Builder::new().name("wakelat-output".to_owned()).spawn(write)?);
-        Ok(())
+        match thread::Builder::new().name("wakelat-output".to_owned()).spawn(write) {
+            Ok(thread) => self.writing = Some(thread),
+            // What hinders a thread may be what the file is about: later ones are tried again.
+            Err(error) => {
+                status(format_args!("warning: cannot start the thread that writes a file: {error}"));
+                self.failed += 1;
+            }
+        }
     }
 
     /// Ends the thread that writes a file if it has finished, or waits for it.
@@ -165,12 +186,12 @@ impl FlightRecorder {
         }
     }
 
-    fn end_segment(&mut self) -> io::Result<()> {
+    fn end_segment(&mut self) {
         let now = Instant::now();
         if let Some(failure) = self.check.as_mut().and_then(|check| check.failure(now)) {
             self.fire(|| failure);
         }
-        self.write_if_due()
+        self.write_if_due();
     }
 }
 
@@ -249,7 +270,7 @@ impl View for FlightRecorder {
 
     fn report(&mut self, report: &Report, _: &mut dyn Write) -> io::Result<()> {
         self.recorder.report(report, self.has_ended, &mut self.last)?;
-        self.end_segment()?;
+        self.end_segment();
         if let Some(style) = self.stderr_style.as_ref().filter(|_| self.has_ended) {
             render::coverage::write(report, style, &mut io::stderr())?;
         }

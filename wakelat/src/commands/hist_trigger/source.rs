@@ -45,6 +45,10 @@ pub(super) fn each(
 
 fn open(source: &HistogramSource) -> Result<(String, Box<dyn BufRead>)> {
     let HistogramSource { name: source, instance, .. } = source;
+    if instance.is_some() && event_of(source).is_none() {
+        let why = format!("`{source}` is no event, and only events are in an instance");
+        return Err(ConfigError::usage("--instance", why).into());
+    }
     if source == "-" {
         return Ok(("standard input".to_owned(), Box::new(io::stdin().lock())));
     }
@@ -83,6 +87,16 @@ fn event_of(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_an_event_is_in_an_instance() {
+        for name in ["-", "./saved.hist"] {
+            let instance = Some("mine".to_owned());
+            let source = HistogramSource { name: name.to_owned(), instance, excerpt: false };
+            let error = open(&source).map(drop).unwrap_err().to_string();
+            assert!(error.contains("only events are in an instance"), "{error}");
+        }
+    }
 
     #[test]
     fn paths_are_not_taken_for_event_names() {

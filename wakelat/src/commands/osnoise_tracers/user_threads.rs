@@ -18,7 +18,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process_group, set_parent_process_death_signal, waitid,
+};
 
 use crate::config::{Priority, UserThreadConfig};
 use wakelat_tracefs::TracefsMount;
@@ -103,7 +105,14 @@ impl MeasuringProcesses {
     pub fn ended(&mut self) -> Result<Vec<String>> {
         let mut ended = Vec::new();
         for process in self.0.iter_mut().filter(|process| !process.ended) {
-            if let Some(status) = process.child.try_wait().context("cannot get the status of a measuring process")? {
+            let pid = WaitId::Pid(Pid::from_child(&process.child));
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            if waitid(pid, options).context("cannot get the status of a measuring process")?.is_none() {
+                continue;
+            }
+            // Its load may still run, at its priority. Until it is waited for, no other process has its number.
+            kill_group(&process.child);
+            if let Some(status) = process.child.try_wait().context("cannot wait for a measuring process")? {
                 process.ended = true;
                 ended.push(exit_reason(process.cpu, process.child.id(), status));
             }
@@ -119,12 +128,17 @@ impl MeasuringProcesses {
 
 impl Drop for MeasuringProcesses {
     fn drop(&mut self) {
-        for MeasuringProcess { child, .. } in &mut self.0 {
-            // It does not matter whether the process has already exited.
-            _ = child.kill();
+        for MeasuringProcess { child, .. } in self.0.iter_mut().filter(|process| !process.ended) {
+            kill_group(child);
             _ = child.wait();
         }
     }
+}
+
+/// Kills a measuring process and the load that it has started.
+fn kill_group(child: &Child) {
+    // It does not matter whether they have already exited.
+    _ = kill_process_group(Pid::from_child(child), Signal::KILL);
 }
 
 fn exit_reason(cpu: u32, pid: u32, status: ExitStatus) -> String {

@@ -130,14 +130,15 @@ impl Captures {
         }
     }
 
-    /// Ends the capture process, and the current recording with it, which is then shorter.
-    pub fn finish(mut self) {
-        let Some(process) = &mut self.process else { return };
+    /// Ends the capture process, and the current recording with it, which is then shorter. Returns all captures.
+    pub fn finish(mut self) -> CaptureCounts {
+        let Some(process) = &mut self.process else { return self.counts };
         match process.last_reply() {
             Ok(Some(reply)) => self.replied(reply),
             Ok(None) => {}
             Err(error) => status(format_args!("warning: the capture process does not end: {error}")),
         }
+        self.counts
     }
 }
 

@@ -1,6 +1,7 @@
 //! Connections, bounded in number, size and time, so that no client can exhaust the service.
 
 use std::{
+    cell::RefCell,
     collections::VecDeque,
     convert::Infallible,
     io,
@@ -15,7 +16,13 @@ use std::{
 };
 
 use http_body_util::Full;
-use hyper::{Method, Request, Response, body::Incoming, header, server::conn::http1, service::service_fn};
+use hyper::{
+    Method, Request, Response,
+    body::{Bytes, Incoming},
+    header,
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -27,6 +34,7 @@ use tokio::{
 use super::{
     listener::{RegisteredSocket, ServiceSocket},
     routes::Routes,
+    unread_answers::{self, SentBody},
 };
 use crate::session::clock::thread_cpu_ns;
 use wakelat_core::service::request::{MAX_HEADERS, MAX_REQUEST_BYTES};
@@ -86,8 +94,13 @@ async fn accept_all(socket: RegisteredSocket, routes: Routes) {
 }
 
 /// The connections that may be open, oldest first.
-#[derive(Default)]
-struct OpenConnections(VecDeque<AbortHandle>);
+#[derive(Clone, Default)]
+struct OpenConnections(Rc<RefCell<VecDeque<OpenConnection>>>);
+
+struct OpenConnection {
+    task: AbortHandle,
+    body: SentBody,
+}
 
 impl OpenConnections {
     /// Answers the request of a connection in a task of its own.
@@ -103,24 +116,48 @@ impl OpenConnections {
                 return;
             }
         };
-        self.0.retain(|task| !task.is_finished());
-        if self.0.len() >= MAX_CONNECTIONS
-            && let Some(oldest) = self.0.pop_front()
-        {
-            oldest.abort();
+        if let Some(oldest) = self.one_too_many() {
+            oldest.task.abort();
             // Its socket is closed when the event loop next runs it, which is before this task.
             yield_now().await;
         }
-        self.0.push_back(spawn_local(answer_one(stream, routes.clone())).abort_handle());
+        let body = SentBody::default();
+        let task = spawn_local(answer_one(stream, routes.clone(), self.clone(), body.clone())).abort_handle();
+        self.0.borrow_mut().push_back(OpenConnection { task, body });
+    }
+
+    /// Takes the oldest connection, if there is no room for another one.
+    fn one_too_many(&self) -> Option<OpenConnection> {
+        let mut open = self.0.borrow_mut();
+        open.retain(|connection| !connection.task.is_finished());
+        if open.len() >= MAX_CONNECTIONS { open.pop_front() } else { None }
+    }
+
+    /// Ends the oldest connections whose clients have not read their answers, if `newest` needs their memory.
+    fn make_room(&self, newest: &SentBody) {
+        let mut open = self.0.borrow_mut();
+        open.retain(|connection| !connection.task.is_finished());
+        let bodies: Vec<SentBody> = open.iter().map(|connection| connection.body.clone()).collect();
+        let mut ends = unread_answers::without_room(&bodies, newest, unread_answers::MAX_BYTES).into_iter();
+        open.retain(|connection| {
+            let ends = ends.next() == Some(true);
+            if ends {
+                connection.task.abort();
+            }
+            !ends
+        });
     }
 }
 
 /// Answers one request, and closes the connection.
-async fn answer_one<S: AsyncRead + AsyncWrite + Unpin>(stream: S, routes: Routes) {
+async fn answer_one<S>(stream: S, routes: Routes, open: OpenConnections, body: SentBody)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let routes = Rc::new(routes);
     let respond = service_fn(move |request: Request<Incoming>| {
-        let routes = Rc::clone(&routes);
-        async move { Ok::<_, Infallible>(response(&routes, &request).await) }
+        let (routes, open, body) = (Rc::clone(&routes), open.clone(), body.clone());
+        async move { Ok::<_, Infallible>(response(&routes, &request, &open, &body).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -136,11 +173,19 @@ async fn answer_one<S: AsyncRead + AsyncWrite + Unpin>(stream: S, routes: Routes
     }
 }
 
-async fn response(routes: &Routes, request: &Request<Incoming>) -> Response<Full<hyper::body::Bytes>> {
+async fn response(
+    routes: &Routes,
+    request: &Request<Incoming>,
+    open: &OpenConnections,
+    sent: &SentBody,
+) -> Response<Full<Bytes>> {
     let answer = routes.answer(request).await;
     let length = answer.body.len();
     let is_head = request.method() == Method::HEAD;
-    let mut response = Response::new(Full::new(if is_head { hyper::body::Bytes::new() } else { answer.body }));
+    let body = if is_head { Bytes::new() } else { answer.body };
+    sent.set(&body);
+    open.make_room(sent);
+    let mut response = Response::new(Full::new(body));
     *response.status_mut() = answer.status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(answer.content_type));

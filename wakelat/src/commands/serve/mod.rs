@@ -16,6 +16,7 @@ mod readings;
 mod routes;
 mod service_manager;
 mod totals;
+mod unread_answers;
 
 use std::{
     io::{self, Write},
@@ -67,7 +68,7 @@ const TRIM_INTERVAL: Duration = Duration::from_secs(60);
 /// If it cannot listen at its address, and errors of [`session::run`].
 pub fn serve(config: &ServeConfig) -> Result<StopReason> {
     if config.check {
-        io::stdout().write_all(config.settings.to_toml().as_bytes())?;
+        io::stdout().write_all(config.settings.to_toml()?.as_bytes())?;
         return Ok(StopReason::Done);
     }
     heap::return_large_blocks();
@@ -113,12 +114,11 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
     };
     let stopped = session::run(&config.measurement, &environment, &mut view);
     if let Some(captures) = view.captures.take() {
-        captures.finish();
+        view.totals.lock().set_captures(captures.finish());
     }
-    if let Some(otlp) = view.otlp.take() {
-        otlp.finish(view.totals.lock().snapshot().as_ref())?;
-    }
-    stopped
+    let exported = view.otlp.take().map_or(Ok(()), |otlp| otlp.finish(view.totals.lock().snapshot().as_ref()));
+    // Why the measurement has failed matters more.
+    stopped.and_then(|stopped| exported.map(|()| stopped))
 }
 
 /// The directories in which a file is looked up: its own, and that of the file that it is a link to.

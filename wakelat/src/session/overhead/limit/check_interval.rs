@@ -6,7 +6,7 @@ use super::OverheadLimit;
 /// CPU time on an idle machine, whose caches are cold.
 const OFTEN_NS: f64 = 1e8;
 const RARELY_NS: f64 = 5e8;
-const CHECK_PER_LIMIT_NS: f64 = 2e10;
+const CHECK_PER_LIMIT_NS: f64 = 1e10;
 /// From the start of a run to its first check, and from that to the second: ns. How often the kernel calls the programs is not
 /// known before, and the calls of stopped programs until a later check can cost what a small limit allows in a second. The
 /// first check is so early that it can miss what the load does.
