@@ -47,6 +47,7 @@ pub fn cases() -> Vec<Case> {
         csv_of_waits_has_its_coverage_on_standard_error,
         a_threshold_that_is_hit_ends_with_exit_code_3,
         the_threshold_action_signals_the_given_process,
+        a_command_of_the_threshold_that_cannot_start_is_named,
     ]
 }
 
@@ -381,6 +382,16 @@ fn a_threshold_that_is_hit_ends_with_exit_code_3() -> TestOutcome {
     let ended = run(&["hist", "--json", "--threshold", "1ns", "--on-threshold", "stop"]);
     assert_eq!(ended.status.code(), Some(3), "{ended:#?}");
     assert!(JsonReport::parse_all(&ended.stdout)[0].coverage.wakeups.measured > 0);
+    Ok(())
+}
+
+fn a_command_of_the_threshold_that_cannot_start_is_named() -> TestOutcome {
+    let mut trace = command(&["trace", "-d", "60s", "--threshold", "1ns", "--on-threshold", "exec:true"]);
+    // There is no shell.
+    trace.env("PATH", "/nonexistent");
+    let ended = Wakelat::start(trace).end();
+    assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
+    assert!(ended.stderr.contains("cannot run `true`"), "{ended:#?}");
     Ok(())
 }
 

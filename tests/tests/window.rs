@@ -29,6 +29,8 @@ pub fn cases() -> Vec<Case> {
         a_reader_that_is_stopped_counts_nothing_after_the_end,
         intervals_that_ended_while_the_reader_was_stopped_are_skipped_and_counted,
         a_window_ends_without_a_grace_period_on_busy_cpus,
+        a_short_window_after_a_warm_up_has_its_length,
+        a_run_that_ends_in_its_warm_up_has_no_waits,
     ];
     let others = attached_typed![
         events_after_the_end_are_in_no_output,
@@ -72,6 +74,36 @@ fn stopped_over_its_end(command: Command) -> (RunOutput, Performance) {
     assert!(performance.duration_ns > 2 * WINDOW_NS, "{performance:?}");
     wakelat.signal(Signal::SIGCONT);
     (wakelat.end(), performance)
+}
+
+/// The reader needs longer than this window for what is left of the warm-up.
+fn a_short_window_after_a_warm_up_has_its_length(attach: AttachCase) -> TestOutcome {
+    const SHORT_NS: u64 = 10_000_000;
+    let mut line = vec!["hist", "--json", "--comm", "wl-sleeper", "--warm-up", "100ms", "-d", "10ms"];
+    line.extend(attach.arguments());
+    let mut staged = sleeper().stage();
+    let wakelat = Wakelat::measuring(command(&line));
+    let performance = staged.perform();
+    let ended = wakelat.end();
+    let [report] = &ended.reports()[..] else { panic!("{ended:#?}") };
+    let terms = report.coverage.wakeups;
+    assert_eq!(report.duration_ns, SHORT_NS);
+    assert!((1..=SHORT_NS / SLEEP_NS + 2).contains(&terms.measured), "{terms:?}, {performance:?}");
+    Ok(())
+}
+
+fn a_run_that_ends_in_its_warm_up_has_no_waits(attach: AttachCase) -> TestOutcome {
+    let mut line = vec!["hist", "--json", "--warm-up", "60s"];
+    line.extend(attach.arguments());
+    let mut staged = sleeper().stage();
+    let wakelat = Wakelat::measuring(command(&line));
+    staged.perform();
+    wakelat.signal(Signal::SIGINT);
+    let ended = wakelat.end();
+    let [report] = &ended.reports()[..] else { panic!("{ended:#?}") };
+    assert_eq!((report.duration_ns, report.coverage.wakeups.measured, report.groups.len()), (0, 0, 0), "{ended:#?}");
+    assert!(ended.stderr.contains("the run ended before its warm-up did"), "{ended:#?}");
+    Ok(())
 }
 
 fn a_reader_that_is_stopped_counts_nothing_after_the_end(attach: AttachCase) -> TestOutcome {

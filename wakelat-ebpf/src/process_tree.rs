@@ -9,6 +9,7 @@ use aya_ebpf::{bindings::BPF_ANY, btf_maps::Array, macros::btf_map};
 use crate::{
     kernel_structs::TaskFields,
     maps::{self, TGIDS},
+    program_run_budget,
 };
 
 /// Descendants for which the map of processes had no room. Read by user space.
@@ -18,6 +19,8 @@ static UNFOLLOWED: Array<u64, 1> = Array::new();
 /// `parent` has forked `child`.
 #[inline(always)]
 pub fn forked<T: TaskFields>(parent: T, child: T) {
+    // What it costs counts, too, although it goes on after the programs have stopped.
+    program_run_budget::allows_run();
     let pid = child.tgid();
     // A thread belongs to the process of its parent.
     if child.pid() != pid {
@@ -38,6 +41,8 @@ pub fn forked<T: TaskFields>(parent: T, child: T) {
 /// `task` and all that the kernel kept of it is gone.
 #[inline(always)]
 pub fn freed<T: TaskFields>(task: T) {
+    // See `forked`.
+    program_run_budget::allows_run();
     let pid = task.pid();
     // The last thread of a process to go is the one with its ID (`release_task()`, kernel/exit.c).
     if pid == task.tgid() {

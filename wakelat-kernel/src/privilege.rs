@@ -91,6 +91,11 @@ pub fn first_pid_namespace(roots: &Roots) -> bool {
     is_namespace(roots, "pid", FIRST_PID_NAMESPACE)
 }
 
+/// The PID of this process by which the BPF programs know it; `None` in a nested PID namespace, which hides it.
+pub fn own_pid(roots: &Roots) -> Option<u32> {
+    first_pid_namespace(roots).then(std::process::id)
+}
+
 /// Whether this process is in the initial namespace of this kind. A kernel without that kind of namespace
 /// has no file for it, and no other namespace either.
 fn is_namespace(roots: &Roots, kind: &str, first: u64) -> bool {

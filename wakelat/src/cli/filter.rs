@@ -139,7 +139,8 @@ impl FilterFlags {
     /// # Errors
     /// If a flag names something that does not exist, or cannot match anything.
     pub(super) fn config(&self, machine: &Machine) -> Result<FilterConfig, ConfigError> {
-        let mut config = FilterConfig::new(self.include_self);
+        // In a nested PID namespace, the kernel's number of this process is another one, and not known.
+        let mut config = FilterConfig::new(self.include_self || !machine.first_pid_namespace);
         config.set_cgroups(&self.cgroup, machine)?;
         config.set_tasks(&self.tasks.pid, &self.tasks.tid, machine)?;
         config.set_comms(&self.tasks.comm)?;
@@ -198,5 +199,21 @@ impl FilterFlags {
             ));
         }
         Ok(self.from.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakelat_common::filter::part;
+    use wakelat_kernel::testing;
+
+    use super::*;
+
+    #[test]
+    fn where_the_own_pid_is_not_known_no_task_is_taken_for_wakelat() {
+        let (_directory, machine) = testing::arbitrary();
+        let nested = Machine { first_pid_namespace: false, ..machine.clone() };
+        let parts = |machine: &Machine| FilterFlags::default().config(machine).unwrap().parts;
+        assert_eq!((parts(&machine) & part::OTHERS, parts(&nested) & part::OTHERS), (part::OTHERS, 0));
     }
 }

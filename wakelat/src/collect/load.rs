@@ -308,7 +308,11 @@ fn explain(error: EbpfError, settings: &Settings) -> anyhow::Error {
         // A smaller map does not help against too many open files.
         EbpfError::MapError(MapError::CreateError { io_error, .. }) if is_out_of_files(io_error) => None,
         EbpfError::MapError(MapError::CreateError { name, .. }) => match name.as_str() {
-            "TASK_OVERFLOW" | "TASK_SLOTS" | "QUEUE_SLOTS" => Some(format!(
+            "RECORD_SLOTS" => Some(format!(
+                "the kernel rejects ring buffers of `{}` bytes; give a smaller `--ring-size`",
+                settings.ring_bytes
+            )),
+            "TASK_OVERFLOW" | "TASK_SLOTS" | "QUEUE_SLOTS" | "THROTTLED_CLOCKS" => Some(format!(
                 "the kernel rejects a table for `{}` tasks; give a smaller `--max-tasks`",
                 settings.max_tasks
             )),

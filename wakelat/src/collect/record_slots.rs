@@ -69,7 +69,10 @@ impl SlotLayout {
             SentRecords::Events => (total_bytes / 2, total_bytes / 2),
         };
         let share = |bytes: u32| u32::try_from(online.len()).map_or(0, |cpus| bytes / cpus.max(1));
-        if slot_bytes == 0 || share(total_bytes) < MIN_SHARED_BYTES {
+        // The records of one CPU are in order, although they come in two rings, only if both are its own: where CPUs share
+        // one, a record that another CPU is writing hides those behind it.
+        let shared = if records == SentRecords::Events { ring_bytes } else { total_bytes };
+        if slot_bytes == 0 || share(shared) < MIN_SHARED_BYTES {
             return (Self { cpus: Vec::new(), mask: 0 }, total_bytes);
         }
         let slots = (1 << share(slot_bytes).ilog2()) / size_of::<RecordSlot>() as u32;
@@ -181,12 +184,15 @@ mod tests {
         assert_eq!(layout(16 << 20, SentRecords::Events, 2), (2, (4 << 13) - 1, 8 << 20));
         assert_eq!(layout(4 << 20, SentRecords::Waits, 3), (3, (1 << 13) - 1, Settings::SMALLEST_RING));
         assert_eq!(layout(64 << 20, SentRecords::Waits, 160), (160, (1 << 11) - 1, Settings::SMALLEST_RING));
-        assert_eq!(layout(64 << 20, SentRecords::Events, 160), (160, (1 << 10) - 1, 32 << 20));
+        assert_eq!(layout(64 << 20, SentRecords::Events, 128), (128, (1 << 11) - 1, 32 << 20));
     }
 
     #[test]
     fn with_too_little_memory_for_each_cpu_there_are_only_ring_buffers() {
         assert_eq!(layout(64 << 20, SentRecords::Events, 512), (0, 0, 64 << 20));
+        // CPUs would share what is left for ring buffers.
+        assert_eq!(layout(64 << 20, SentRecords::Events, 160), (0, 0, 64 << 20));
+        assert_eq!(layout(1 << 19, SentRecords::Events, 2), (0, 0, 1 << 19));
         assert_eq!(layout(4096, SentRecords::Waits, 1), (0, 0, 4096));
         assert_eq!(layout(16 << 20, SentRecords::Others, 2), (0, 0, 16 << 20));
     }

@@ -23,6 +23,7 @@ use wakelat_core::{
     },
     why,
 };
+use wakelat_kernel::{Roots, privilege};
 
 /// `why`: shows what caused the waits.
 ///
@@ -67,7 +68,11 @@ fn view(config: &Config, why: &WhyConfig, roles: &[Role], headers: &[&Header]) -
         worst: why.worst,
         not_collected: collected.not_collected(),
         stacks: roles.to_vec(),
-        own_pids: if headers.is_empty() { vec![std::process::id()] } else { replay::own_pids(headers) },
+        own_pids: if headers.is_empty() {
+            privilege::own_pid(&Roots::default()).into_iter().collect()
+        } else {
+            replay::own_pids(headers)
+        },
     };
     WhyView {
         timeline: TimelineSettings {

@@ -10,12 +10,11 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// Takes what the kernel has aggregated and the records in the ring buffers until now. Returns when it began.
-    pub(super) fn take_all(&mut self, collector: &mut Collector) -> Result<u64> {
-        let at_ns = monotonic_ns();
+    /// Takes what the kernel has aggregated and the records in the ring buffers until `at_ns`, which is now.
+    pub(super) fn take_all(&mut self, at_ns: u64, collector: &mut Collector) -> Result<()> {
         self.take_aggregated(collector)?;
         self.drain_to(DrainExtent::Until { at_ns }, collector)?;
-        Ok(at_ns)
+        Ok(())
     }
 
     /// Takes what the programs have aggregated since the last call.

@@ -12,14 +12,15 @@ impl Run<'_> {
             OverheadAction::Nothing => {}
             OverheadAction::NewPeriod(period) => {
                 // What was measured until now belongs to the previous period.
-                let at_ns = self.take_all(collector)?;
+                let at_ns = monotonic_ns();
+                self.take_all(at_ns, collector)?;
                 self.windows.end_period(at_ns);
                 self.windows.begin_period(period, at_ns);
             }
             OverheadAction::Pause(pause) => {
                 let pausing = |collector: &Collector| self.overhead.pause(collector, pause);
                 let paused_at_ns = collector.pause_and(monotonic_ns(), pause.detach, pausing)?;
-                self.take_all(collector)?;
+                self.take_all(monotonic_ns(), collector)?;
                 self.windows.end_period(paused_at_ns);
                 self.windows.count_paused(&collector.take_pending()?);
                 self.overhead.paused(collector)?;

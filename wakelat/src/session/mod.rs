@@ -113,11 +113,11 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     // Everything that needs a privilege is open. Threads inherit what is left.
     privileges::drop_unneeded(config, environment, shows_events, command_id, view)?;
     let output = OutputWriter::start(output, priority)?;
+    let (cost, reader_waited_ns) = (overhead.cost(&collector, monotonic_ns())?, clock::run_delay_ns());
+    let (totals, missed) = (collector.totals()?, collector.missed()?);
     // Events count from here on. A planned end of the window is exact even if wakelat is late, because the
     // programs know it.
     let at_ns = monotonic_ns();
-    let (cost, reader_waited_ns) = (overhead.cost(&collector, at_ns)?, clock::run_delay_ns());
-    let (totals, missed) = (collector.totals()?, collector.missed()?);
     let begun = WindowReading { at_ns, reader_waited_ns, cost, totals, missed, ..WindowReading::default() };
     let mut schedule = Schedule::new(&config.window, begun.at_ns);
     if let Some(end_at_ns) = schedule.end_at_ns() {
@@ -293,17 +293,18 @@ impl Run<'_> {
         let mut at_ns = 0;
         let totals = collector.totals_around(|collector| {
             // Everything was taken when the pause began.
-            at_ns = if self.overhead.is_paused() { monotonic_ns() } else { self.take_all(collector)? };
-            Ok(())
+            at_ns = monotonic_ns();
+            if due == WindowBoundary::WarmUp {
+                // The end of a short window can come before what is left of the warm-up is taken.
+                schedule.begin(at_ns);
+                schedule.end_at_ns().map_or(Ok(()), |end_at_ns| collector.end_at(end_at_ns))?;
+            }
+            if self.overhead.is_paused() { Ok(()) } else { self.take_all(at_ns, collector) }
         })?;
         let requested_ns = if self.view.is_cumulative() { None } else { schedule.requested_ns(due) };
         let reading = WindowReading { totals, ..self.read(collector, at_ns, requested_ns)? };
         if due == WindowBoundary::WarmUp {
             self.begin(&reading);
-            schedule.begin(at_ns);
-            if let Some(end_at_ns) = schedule.end_at_ns() {
-                collector.end_at(end_at_ns)?;
-            }
             let written = self.output.write(|out| self.view.warmed_up(out));
             return self.check_written(written);
         }
@@ -365,6 +366,11 @@ impl Run<'_> {
         warn_of_unfollowed(collector)?;
         self.drain_remaining(collector, end_at_ns, quiet)?;
         let reading = WindowReading { totals: collector.totals()?, missed: collector.missed()?, ..reading };
+        if schedule.is_warming_up() {
+            // Nothing of the warm-up is in the report.
+            self.begin(&reading);
+            status("the run ended before its warm-up did");
+        }
         let pending = collector.take_pending()?;
         let waiting = if collector.keeps_pending() { Some(pending) } else { walked };
         self.pass_groups()?;

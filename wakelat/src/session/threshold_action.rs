@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 
 use crate::config::ThresholdAction;
 use wakelat_core::wait::Wait;
@@ -63,7 +63,8 @@ impl ActionRunner {
             }
             ThresholdAction::Exec(command) => {
                 let child = Command::new("sh").args(["-c", command]).envs(environment()).spawn();
-                self.child = Some(child.with_context(|| format!("cannot run `{command}`"))?);
+                // As text: an I/O error would count as one of the output.
+                self.child = Some(child.map_err(|error| anyhow!("cannot run `{command}`: {error}"))?);
             }
         }
         Ok(false)

@@ -123,6 +123,7 @@ impl Windows {
                 unix_offset_ns: unix_offset_ns(),
                 cost: reading.cost,
                 reader_waited_ns: reading.reader_waited_ns,
+                missed: reading.missed,
                 ..Before::default()
             },
             skipped_intervals: 0,

@@ -72,6 +72,8 @@ struct PageDocument<'a> {
     version: &'static str,
     start_unix_ns: u64,
     interval_ns: u64,
+    /// Number of intervals, from the start on.
+    intervals: u64,
     /// For each interval and each power of two that latencies lie above: interval, exponent and number of waits.
     cells: Vec<(usize, u32, u64)>,
     /// The waiting time of each component, per interval.
@@ -157,10 +159,14 @@ impl HtmlReport {
         let style = Style { unicode: true, ..Style::default() };
         coverage::write(report, &style, &mut below)?;
         let start_unix_ns = report.start_unix_ns;
+        // The length of several recordings is the sum of theirs, which can be at any time.
+        let length_ns = if sources.len() > 1 { 0 } else { report.duration_ns };
+        let intervals = self.over_time.cover(start_unix_ns, start_unix_ns.saturating_add(length_ns));
         let page = PageDocument {
             version: env!("CARGO_PKG_VERSION"),
             start_unix_ns,
             interval_ns: self.over_time.interval_ns(),
+            intervals,
             cells: self.over_time.cells(start_unix_ns),
             components: self.over_time.components(start_unix_ns),
             class_names: Class::ALL.map(Class::name).to_vec(),

@@ -48,6 +48,19 @@ impl OverTime {
         }
     }
 
+    /// Makes room for the time from `start_ns` to `end_ns`, which waits can be far apart from. Returns the number of
+    /// intervals in it and up to the last wait.
+    pub fn cover(&mut self, start_ns: u64, end_ns: u64) -> u64 {
+        loop {
+            let last = self.span().map_or(0, |(_, last)| last).max(end_ns.saturating_sub(1) / self.interval_ns);
+            let count = last.saturating_sub(start_ns / self.interval_ns) + 1;
+            if count <= MAX_INTERVALS {
+                return count;
+            }
+            self.double();
+        }
+    }
+
     /// The length of an interval: ns.
     pub const fn interval_ns(&self) -> u64 {
         self.interval_ns

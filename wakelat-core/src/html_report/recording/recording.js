@@ -84,7 +84,7 @@ const distribution = () => {
   place.append(element("div", { class: "controls" }, classes, axes), holder, table("Latency by class", columns, all, { sort: 1 }).whole);
 };
 
-const intervals = Math.max(1, Math.ceil(why.duration_ns / page.interval_ns));
+const { intervals } = page;
 const [LEFT, RIGHT, BOTTOM] = [64, 12, 24];
 const column = (index) => LEFT + ((WIDTH - LEFT - RIGHT) * index) / intervals;
 const timeAxis = (add, height) => {

@@ -93,6 +93,23 @@ fn a_long_time_has_longer_intervals_and_the_same_sums() {
 }
 
 #[test]
+fn one_wait_far_from_the_start_or_the_end_leaves_few_intervals() {
+    const HOUR_NS: u64 = 3_600_000_000_000;
+    let one_wait_at = |at_ns| {
+        let (mut over_time, mut timeline) = (OverTime::default(), Timeline::default());
+        let stream = testing::one_hog();
+        let waits = stream.events.iter().filter_map(|event| timeline.push(event).cloned()).take(1);
+        waits.for_each(|wait| over_time.add(&wait, at_ns));
+        let intervals = over_time.cover(0, HOUR_NS);
+        (intervals, over_time.cells(0)[0].0, over_time.components(0)[0].ns.len())
+    };
+    let (intervals, index, length) = one_wait_at(HOUR_NS - 1);
+    assert!((80..=160).contains(&intervals), "{intervals}");
+    assert_eq!((index as u64, length as u64), (intervals - 1, intervals));
+    assert_eq!(one_wait_at(1), (intervals, 0, 1));
+}
+
+#[test]
 fn of_many_waits_the_longest_are_listed() {
     let (mut longest, mut timeline) = (ListedWaits::default(), Timeline::default());
     let stream = testing::one_hog();

@@ -29,6 +29,7 @@ use wakelat_core::{
     timeline::event::Event,
     top_screen::{ScreenAction, TopScreen, TopScreenSettings},
 };
+use wakelat_kernel::{Roots, privilege};
 
 /// Shows the waits of `source` on interactive screens.
 ///
@@ -45,7 +46,11 @@ pub fn show(source: Source, config: &Config, table: TableConfig) -> Result<StopR
         from: config.from,
         source: name(&source, &config, table),
         files: config.output.files.clone(),
-        own_pids: if source.is_live() { vec![std::process::id()] } else { replay::own_pids(&headers) },
+        own_pids: if source.is_live() {
+            privilege::own_pid(&Roots::default()).into_iter().collect()
+        } else {
+            replay::own_pids(&headers)
+        },
         not_collected: collected.not_collected(),
         color: style.colour,
         unicode: style.unicode,
