@@ -15,7 +15,7 @@ use wakelat_common::{pending_wait::PrevState, queue_clock::SchedInfo, sample::CO
 pub use self::tracer_samples::{KernelOsnoiseSample, KernelTimerlatSample};
 use crate::{
     accessors::{
-        cfs_rq, cgroup, cgroup_subsys_state, css_set, irqaction, kernfs_node, task_struct, task_struct___pre_5_14,
+        cgroup, cgroup_subsys_state, css_set, irqaction, kernfs_node, task_struct, task_struct___pre_5_14,
         task_struct___pre_5_16, thread_info, work_struct,
     },
     maps::BLOCKED_AS_PREEMPTED,
@@ -152,8 +152,6 @@ pub trait RunQueueFields: Copy {
 /// A task as a typed or raw tracepoint passes it.
 pub struct Task<R> {
     raw: *const task_struct,
-    /// Its group's queue, if that has been read.
-    queue: Option<*const cfs_rq>,
     how: PhantomData<R>,
 }
 
@@ -168,18 +166,7 @@ impl<R> Copy for Task<R> {}
 impl<R: Read> Task<R> {
     #[inline(always)]
     pub fn new(raw: *const u8) -> Self {
-        Self { raw: raw.cast(), queue: None, how: PhantomData }
-    }
-
-    /// Reads the queue of its group now, for all that is read of it later.
-    ///
-    /// A typed pointer that is read from a task is expensive to verify from 6.3 to 6.19: at each read, and each time
-    /// that the verifier passes it in another state, it looks for a few names among all types of the kernel, one type
-    /// after the other (`btf_nested_type_is_trusted()`, kernel/bpf/btf.c). Read before the first branch, it is passed
-    /// once.
-    #[inline(always)]
-    pub fn with_queue(self) -> Self {
-        Self { queue: runqueue::group(self), ..self }
+        Self { raw: raw.cast(), how: PhantomData }
     }
 
     /// `TASK_*`; 0 is running or runnable.

@@ -47,46 +47,22 @@ pub fn switch<R: Read>(ctx: &impl StackIdContext, preempt: bool, prev: Task<R>, 
     if !window::contains(now) {
         return;
     }
-    let (prev, next) = (SwitchedTask::read(prev), SwitchedTask::read(next));
-    let prev_state = prev.task.prev_state(preempt);
+    let (prev_pid, next_pid) = (prev.pid(), next.pid());
+    let prev_state = prev.prev_state(preempt);
     let at = FixedSwitchContext { now, cpu };
-    if prev.pid != 0 {
-        stack::of_prev(ctx, prev.task, prev.pid, prev_state, now);
-        switch_waits::switch_out(prev.task, prev.pid, prev_state, at);
+    if prev_pid != 0 {
+        stack::of_prev(ctx, prev, prev_pid, prev_state, now);
+        switch_waits::switch_out(prev, prev_pid, prev_state, at);
     }
     let mut wait = WaitInfo::NONE;
-    if next.pid != 0
-        && let Some(ended) = switch_waits::switch_in(next.task, at, |ending| WaitInfo::of(ending, next.task))
+    if next_pid != 0
+        && let Some(ended) = switch_waits::switch_in(next, at, |ending| WaitInfo::of(ending, next))
     {
         wait = ended;
     }
-    let sent = emit(now, cpu, (prev, prev_state), next, wait);
+    let sent = emit(now, cpu, (prev, prev_pid, prev_state), (next, next_pid), wait);
     if let Some(tally) = Class::from_u8(wait.class).and_then(CpuCounters::of) {
         tally.count(if sent { Counter::Measured } else { Counter::RingBufferFull });
-    }
-}
-
-/// A task of a switch, with what is expensive to verify read before the first branch: see [`Task::with_queue`].
-pub struct SwitchedTask<R> {
-    task: Task<R>,
-    pid: u32,
-    /// 0 if none is requested.
-    cgroup_id: u64,
-}
-
-impl<R> Clone for SwitchedTask<R> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<R> Copy for SwitchedTask<R> {}
-
-impl<R: Read> SwitchedTask<R> {
-    #[inline(always)]
-    pub fn read(task: Task<R>) -> Self {
-        let cgroup_id = if WITH_CGROUP.load() != 0 { task.cgroup_id() } else { 0 };
-        Self { task: task.with_queue(), pid: task.pid(), cgroup_id }
     }
 }
 
@@ -187,13 +163,11 @@ impl WaitInfo {
 pub fn emit<R: Read, W: WaitSource>(
     now: u64,
     cpu: u32,
-    (prev, prev_state): (SwitchedTask<R>, PrevState),
-    next: SwitchedTask<R>,
+    (prev, prev_pid, prev_state): (Task<R>, u32, PrevState),
+    (next, next_pid): (Task<R>, u32),
     wait: W,
 ) -> bool {
     let Some(here) = cpu_state::get() else { return false };
-    let SwitchedTask { task: prev, pid: prev_pid, cgroup_id: prev_cgroup_id } = prev;
-    let SwitchedTask { task: next, pid: next_pid, cgroup_id: next_cgroup_id } = next;
     let (idle_state, check_ring) = count_switch(here, prev_pid == 0);
     // SAFETY: the pointer is to this CPU's own entry. A switch has interrupts off, so nothing writes it
     // meanwhile.
@@ -217,14 +191,8 @@ pub fn emit<R: Read, W: WaitSource>(
     if feature_enabled(feature::CLOCKS) && prev.rt_throttled() {
         flags |= flag::RT_THROTTLED;
     }
-    let current = CurrentTask {
-        pid: next_pid,
-        prio: next.prio(),
-        policy: next.policy(),
-        is_recorded: 1,
-        cgroup_id: next_cgroup_id,
-        comm: next.comm_words(),
-    };
+    let with_cgroup = WITH_CGROUP.load() != 0;
+    let current = current_task(next, next_pid);
     // In one function with the caller: the compiler would make it one of its own for its size.
     let record = #[inline(always)]
     |kind: u8, lost: u32, wait: WaitInfo| SwitchRecord {
@@ -259,7 +227,7 @@ pub fn emit<R: Read, W: WaitSource>(
     // SAFETY: the pointer is to this CPU's own entry. A switch has interrupts off, so nothing writes it
     // meanwhile.
     let recorded = unsafe { mem::replace(&mut (*here).current, current) };
-    let unchanged = (unseen == 0 || unseen == UNSEEN_UNKNOWN) && is_unchanged(prev, prev_pid, prev_cgroup_id, recorded);
+    let unchanged = (unseen == 0 || unseen == UNSEEN_UNKNOWN) && is_unchanged(prev, prev_pid, recorded);
     let sent = if unchanged {
         match record_slots::reserve(cpu) {
             Some(mut room) => {
@@ -282,7 +250,7 @@ pub fn emit<R: Read, W: WaitSource>(
                     prev_policy: prev.policy(),
                     unseen,
                     switched_in_ns: if prev_pid == 0 { idle_since_ns } else { prev.switched_in_ns(now) },
-                    prev_cgroup_id,
+                    prev_cgroup_id: if with_cgroup { prev.cgroup_id() } else { 0 },
                     prev_comm: prev.comm(),
                 });
                 ring_buffers::submit(slot, cpu, check_ring);
@@ -297,14 +265,21 @@ pub fn emit<R: Read, W: WaitSource>(
     sent.is_some()
 }
 
+/// The description of `task`, which is switched in, as the record about to be sent has it.
+#[inline(always)]
+fn current_task<R: Read>(task: Task<R>, pid: u32) -> CurrentTask {
+    let cgroup_id = if WITH_CGROUP.load() != 0 { task.cgroup_id() } else { 0 };
+    CurrentTask { pid, prio: task.prio(), policy: task.policy(), is_recorded: 1, cgroup_id, comm: task.comm_words() }
+}
+
 /// Whether the description in the last record, `recorded`, still holds for `prev`.
 #[inline(always)]
-fn is_unchanged<R: Read>(prev: Task<R>, pid: u32, cgroup_id: u64, recorded: CurrentTask) -> bool {
+fn is_unchanged<R: Read>(prev: Task<R>, pid: u32, recorded: CurrentTask) -> bool {
     recorded.is_recorded != 0
         && recorded.pid == pid
         && recorded.prio == prev.prio()
         && recorded.policy == prev.policy()
-        && recorded.cgroup_id == cgroup_id
+        && (WITH_CGROUP.load() == 0 || recorded.cgroup_id == prev.cgroup_id())
         && recorded.comm == prev.comm_words()
 }
 

@@ -19,10 +19,10 @@ use wakelat_common::{
 };
 
 use crate::{
-    kernel_structs::{QueuedTask as _, Read, RunQueueFields as _, Task},
+    kernel_structs::{QueuedTask as _, Read, RunQueueFields as _, Task, TaskFields as _},
     maps::feature_enabled,
     stack,
-    switch_events::{self, SwitchedTask, WaitInfo, WaitSource},
+    switch_events::{self, WaitInfo, WaitSource},
     switch_queue_clock::{SwitchHooks, switch_with},
     throttled_clocks, window,
 };
@@ -65,7 +65,7 @@ pub fn switch<R: Read>(ctx: &impl StackIdContext, words: *mut CpuWords, preempt:
                 (&raw mut (*underway).wait.class).write_volatile(NO_WAIT);
                 (&raw mut (*underway).leaving).write_volatile(PrevState::Runnable);
             }
-            Some(RecordHooks { ctx, prev: SwitchedTask::read(prev), next: SwitchedTask::read(next), underway })
+            Some(RecordHooks { ctx, prev, underway })
         },
     );
 }
@@ -73,8 +73,7 @@ pub fn switch<R: Read>(ctx: &impl StackIdContext, words: *mut CpuWords, preempt:
 /// Records a switch.
 struct RecordHooks<'a, C, R> {
     ctx: &'a C,
-    prev: SwitchedTask<R>,
-    next: SwitchedTask<R>,
+    prev: Task<R>,
     /// This CPU's entry.
     underway: *mut SwitchUnderway,
 }
@@ -113,7 +112,8 @@ impl<C: StackIdContext, R: Read> SwitchHooks<Task<R>> for RecordHooks<'_, C, R> 
         self.complete(next, pid, cpu);
         // SAFETY: this CPU's own entry: see `switch`.
         let leaving = unsafe { (&raw const (*self.underway).leaving).read_volatile() };
-        let is_sent = switch_events::emit(self.now(), cpu, (self.prev, leaving), self.next, KeptWait(self.underway));
+        let prev = (self.prev, self.prev.pid(), leaving);
+        let is_sent = switch_events::emit(self.now(), cpu, prev, (next, pid), KeptWait(self.underway));
         (self.class() != NO_WAIT).then_some(is_sent)
     }
 }

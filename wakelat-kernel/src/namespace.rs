@@ -89,7 +89,7 @@ impl PidNamespaces {
     }
 
     fn process(&self, pid: u32) -> Option<ProcessStart> {
-        // That of the process adds up the times of all its threads.
+        // `PID/stat` adds up the times of all threads of the process.
         let stat = fs::read_to_string(self.proc.join(format!("{pid}/task/{pid}/stat"))).ok()?;
         Some(ProcessStart { pid, started: start_time(&stat)? })
     }

@@ -146,7 +146,7 @@ impl Replicates {
     }
 }
 
-/// The logarithm of a latency or rate; of those below 1, that of 1. That of no value is none.
+/// The logarithm of a latency or rate, which counts as 1 if it is less; `NaN` for `NaN`.
 pub fn logarithm(value: f64) -> f64 {
     // Not `max`, which takes 1 of `NaN` and 1.
     if value < 1.0 { 0.0 } else { value.ln() }

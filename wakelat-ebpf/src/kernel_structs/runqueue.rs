@@ -224,9 +224,8 @@ impl<R: Read> Task<R> {
 
 /// The queue of the task's group on its CPU; `None` if the kernel has no task groups.
 #[inline(always)]
-pub(super) fn group<R: Read>(task: Task<R>) -> Option<*const cfs_rq> {
-    let read = || R::read(sched_entity::cfs_rq(task_struct::se(task.raw)));
-    task.queue.or_else(|| sched_entity::cfs_rq_exists().then(read))
+fn group<R: Read>(task: Task<R>) -> Option<*const cfs_rq> {
+    sched_entity::cfs_rq_exists().then(|| R::read(sched_entity::cfs_rq(task_struct::se(task.raw))))
 }
 
 /// The run queue of the CPU that a group's queue belongs to.

@@ -51,7 +51,7 @@ enum Work {
     EnterScreen,
     /// Gives it back.
     LeaveScreen,
-    /// Sets the thread's own priority: the sandbox lets no thread set that of another one.
+    /// Sets the thread's own priority: the sandbox lets a thread set no other one.
     SetPriority(Priority),
     /// Reports that everything before is done.
     Report(SyncSender<()>),
