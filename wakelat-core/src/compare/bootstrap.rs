@@ -66,7 +66,7 @@ impl Interval {
     }
 }
 
-/// The intervals of a run, at most [`MAX_INTERVALS`].
+/// The intervals of a run, at most 1,000.
 pub fn merged(intervals: &[Interval]) -> Vec<Interval> {
     let merge = |part: &[Interval]| {
         let mut merged = Interval::default();
