@@ -85,15 +85,8 @@ fn a_thread_without_a_switch_so_far_is_judged_by_its_id_and_name() {
 #[test]
 fn no_task_is_wanted_at_a_switch_of_a_cpu_that_the_filter_leaves_out() {
     let header = Header { classes: Class::ALL.into(), ..Header::default() };
-    let task = |tid| TaskInfo {
-        tid,
-        pid: tid,
-        comm: Comm::new(b"task"),
-        prio: 120,
-        policy: 0,
-        cgroup_id: None,
-        wanted: true,
-    };
+    let task =
+        |tid| TaskInfo { tid, pid: tid, comm: Comm::new(b"task"), prio: 120, policy: 0, cgroup_id: None, wanted: true };
     for (flags, expected) in [("--cpus 1", vec![(7, 2)]), ("--cpus 0-1", vec![(7, 1), (7, 2)])] {
         let (config, input) = config(&format!("wakelat why -i file {flags}"), &header);
         let mut shown = Shown::default();
