@@ -151,6 +151,15 @@ fn parts_of_the_demo_add_up_and_it_can_be_shown_with_other_recordings() {
     assert_eq!(count(&["-i", other, "--since", "1500ms"]), 2 * rest);
 }
 
+#[test]
+fn the_preemptions_of_each_cpu_add_up_to_all() {
+    let preemptions =
+        |flags: &[&str]| sum(&document(&[&["demo", "why", "--json"], flags].concat())["preemptions"], "count");
+    let of_each: Vec<u64> = ["0", "1"].iter().map(|cpu| preemptions(&["--cpus", cpu])).collect();
+    assert!(of_each.iter().all(|count| *count > 0), "{of_each:?}");
+    assert_eq!(of_each.iter().sum::<u64>(), preemptions(&[]));
+}
+
 /// What the demo is for: each of these is easy to find in it.
 #[test]
 fn the_demo_has_a_throttled_database_beside_a_build() {
