@@ -79,7 +79,7 @@ fn stopped_over_its_end(command: Command) -> (RunOutput, Performance) {
 /// The reader needs longer than this window for what is left of the warm-up.
 fn a_short_window_after_a_warm_up_has_its_length(attach: AttachCase) -> TestOutcome {
     const SHORT_NS: u64 = 10_000_000;
-    let mut line = vec!["hist", "--json", "--comm", "wl-sleeper", "--warm-up", "100ms", "-d", "10ms"];
+    let mut line = vec!["hist", "--json", "--comm", "wl-sleeper", "--warm-up", "300ms", "-d", "10ms"];
     line.extend(attach.arguments());
     let mut staged = sleeper().stage();
     let wakelat = Wakelat::measuring(command(&line));

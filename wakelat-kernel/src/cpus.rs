@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 
 use crate::ranges::Ranges;
 
-/// A set of CPUs, as a list of ranges such as those of sysfs: ascending, and no two of them overlap or touch.
+/// A set of CPUs, as ascending ranges that neither overlap nor touch, as in the lists of sysfs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cpus(Vec<RangeInclusive<u32>>);
 

@@ -20,8 +20,7 @@ const STUDENT: f64 = 1.7;
 /// A block is at most this share of the run.
 const MAX_SHARE: f64 = 0.2;
 
-/// The most intervals of a run: consecutive ones of a longer run are put together. A
-/// block is up to a fifth of the run.
+/// The most intervals of a run: consecutive ones of a longer run are put together. Blocks are up to a fifth of the run.
 const MAX_INTERVALS: usize = 1_000;
 
 /// The waits of an interval of a run.

@@ -86,7 +86,7 @@ pub fn check(base: &[ComparedRun], new: &[ComparedRun]) -> Result<Vec<String>, N
 fn sampling(one_in: Option<[u32; 2]>) -> String {
     match one_in {
         None => "all tasks".to_owned(),
-        Some([1, 1]) => "all tasks and pauses".to_owned(),
+        Some([1, 1]) => "pauses".to_owned(),
         Some([least, most]) if least == most => format!("one task in {least}"),
         Some([least, most]) => format!("one task in {least} to {most}"),
     }

@@ -95,8 +95,7 @@ fn each_segment_has_the_namespace_that_was_looked_up_once() {
     assert_eq!((namespaces, names.1.get()), (3, 1));
 }
 
-/// The number of lookups for two processes of 100 threads each, of which each thread waits once, if they are in this
-/// namespace.
+/// The number of lookups if each of 200 threads waits once: two processes of 100 threads in this namespace.
 fn lookups_of_many_threads(namespace: Option<Namespace>) -> u32 {
     let (mut recorder, mut file, names) = (Recorder::default(), Encoder::default(), Reused::default());
     names.0.set(namespace);

@@ -76,10 +76,16 @@ impl LookedUpNamespaces {
     fn forget(&mut self, tid: u32) {
         self.0.remove(&tid);
     }
-}
 
-/// Number of threads from which on their namespaces are looked up again.
-const NAMESPACES: usize = 65_536;
+    /// Forgets all if they are too many.
+    fn bound(&mut self) {
+        /// Number of threads from which on their namespaces are looked up again.
+        const MAX: usize = 65_536;
+        if self.0.len() > MAX {
+            self.0.clear();
+        }
+    }
+}
 
 /// What the current segment has the names of.
 #[derive(Debug, Default)]
@@ -300,9 +306,7 @@ impl Recorder {
 
     fn end_segment(&mut self, out: &mut dyn FrameSink) -> io::Result<()> {
         self.names = WrittenNames::default();
-        if self.namespaces.0.len() > NAMESPACES {
-            self.namespaces.0.clear();
-        }
+        self.namespaces.bound();
         out.end_segment()
     }
 }

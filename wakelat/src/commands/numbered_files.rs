@@ -20,6 +20,7 @@ pub struct NumberedFiles {
 }
 
 /// The next file, and those that it replaces.
+#[derive(Clone)]
 pub struct NumberedFile {
     number: u64,
     path: PathBuf,

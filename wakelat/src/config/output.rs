@@ -118,7 +118,7 @@ impl FileIdentity {
         Self::Existing(file.dev(), file.ino())
     }
 
-    /// The identity of the archive of which `path` is a member, as if that were a directory.
+    /// The identity of the archive that has `path` as a member.
     fn archive(path: &Path) -> Option<Self> {
         let above = path.ancestors().skip(1).find_map(|above| fs::metadata(above).ok())?;
         above.is_file().then(|| Self::of_file(&above))

@@ -369,7 +369,9 @@ impl Run<'_> {
         if schedule.is_warming_up() {
             // Nothing of the warm-up is in the report.
             self.begin(&reading);
-            status("the run ended before its warm-up did");
+            if !quiet {
+                status("the run ended before its warm-up did");
+            }
         }
         let pending = collector.take_pending()?;
         let waiting = if collector.keeps_pending() { Some(pending) } else { walked };

@@ -130,7 +130,7 @@ impl FlightRecorder {
     }
 
     /// Starts to write the file of the trigger, if one is due at the end of a segment. One file after the other: a disk
-    /// that is too slow delays its own files, each of which has the part of the run that was there when it was due.
+    /// that is too slow delays only its files, and each has the part of the run that was kept when it was due.
     fn write_if_due(&mut self) {
         let now_ns = monotonic_ns();
         let is_due = |trigger: &mut Trigger| self.has_ended || now_ns >= trigger.write_at_ns;
@@ -147,7 +147,8 @@ impl FlightRecorder {
     }
 
     fn begin_writing(&mut self, WaitingFile { part, why }: WaitingFile) {
-        let file = self.files.next();
+        let next = self.files.next();
+        let file = next.clone();
         let header = Header { trigger: Some(why), ..self.header.clone() };
         let quiet = self.stderr_style.is_none();
         let write = move || {
@@ -170,6 +171,7 @@ impl FlightRecorder {
             // What hinders a thread may be what the file is about: later ones are tried again.
             Err(error) => {
                 status(format_args!("warning: cannot start the thread that writes a file: {error}"));
+                self.files.put_back(next);
                 self.failed += 1;
             }
         }
