@@ -64,6 +64,22 @@ pub struct CpuState {
     pub idle_since_ns: u64,
     /// The task that the last switch was to.
     pub current: CurrentTask,
+    /// What the last switch read first.
+    pub first_read: FirstRead,
+}
+
+/// What a switch reads before anything else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct FirstRead {
+    /// The kernel's count of this CPU's switches, this one included; 0 if it cannot be read.
+    pub nr_switches: u64,
+    /// The cgroup of the task that is switched out; 0 if not requested.
+    pub prev_cgroup_id: u64,
+    /// The cgroup of the task that is switched in; 0 if not requested.
+    pub next_cgroup_id: u64,
+    /// Not 0 if real-time tasks have used up their time on this CPU. Always 0 if not requested.
+    pub rt_throttled: u64,
 }
 
 /// A task that was switched in, as described by a record.
@@ -395,7 +411,7 @@ pub const fn prev_state_from_u8(number: u8) -> Option<PrevState> {
 
 // The layouts are a contract with objects built elsewhere: no padding, nothing moves by accident.
 const _: () = {
-    assert!(size_of::<CpuState>() == 96);
+    assert!(size_of::<CpuState>() == 128);
     assert!(size_of::<SwitchRecord>() == 120);
     assert!(core::mem::offset_of!(SwitchRecord, comm) == 104);
     assert!(size_of::<SwitchRecordFull>() == 168);

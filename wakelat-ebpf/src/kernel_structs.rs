@@ -15,14 +15,23 @@ use wakelat_common::{pending_wait::PrevState, queue_clock::SchedInfo, sample::CO
 pub use self::tracer_samples::{KernelOsnoiseSample, KernelTimerlatSample};
 use crate::{
     accessors::{
-        cgroup, cgroup_subsys_state, css_set, irqaction, kernfs_node, task_struct, task_struct___pre_5_14,
-        task_struct___pre_5_16, thread_info, work_struct,
+        cfs_rq, cgroup, cgroup_subsys_state, css_set, irqaction, kernfs_node, sched_entity, task_struct,
+        task_struct___pre_5_14, task_struct___pre_5_16, thread_info, work_struct,
     },
     maps::BLOCKED_AS_PREEMPTED,
 };
 
 /// How a program may read kernel memory.
 pub trait Read {
+    /// What a [`Task`] keeps of the queue of its group.
+    type KeptQueue: Copy;
+
+    /// Reads the queue of its group when a program begins.
+    fn keep_queue(task: *const task_struct) -> Self::KeptQueue;
+
+    /// The queue of its group. To be called only if the kernel has task groups.
+    fn queue(task: *const task_struct, kept: Self::KeptQueue) -> *const cfs_rq;
+
     /// Reads the value at `from`.
     fn read<T: Copy>(from: *const T) -> T;
 }
@@ -31,12 +40,30 @@ pub trait Read {
 /// zeros.
 pub struct Direct;
 
+/// Reads of the tp_btf programs that record switches: like [`Direct`], but the queue of a task's group is read once,
+/// when the program begins.
+///
+/// From 6.3 to 6.19, whenever the verifier passes the read of a typed pointer from a task, it looks for a few names among all
+/// types of the kernel, one type after the other (`btf_nested_type_is_trusted()`, kernel/bpf/btf.c). A read in the branches
+/// of these programs is passed hundreds of times; one before the first branch, once.
+pub struct DirectQueueOnce;
+
 /// Reads of raw_tp programs: a pointer is a plain number, and a read is a helper call. A fault reads
 /// zeros, as in a direct load.
 #[allow(dead_code, reason = "the object with task storage has no raw_tp programs")]
 pub struct Probe;
 
 impl Read for Direct {
+    type KeptQueue = ();
+
+    #[inline(always)]
+    fn keep_queue(_: *const task_struct) {}
+
+    #[inline(always)]
+    fn queue(task: *const task_struct, (): ()) -> *const cfs_rq {
+        read_queue::<Self>(task)
+    }
+
     #[inline(always)]
     fn read<T: Copy>(from: *const T) -> T {
         // SAFETY: the verifier admits this load only where it can do no harm.
@@ -44,7 +71,36 @@ impl Read for Direct {
     }
 }
 
+impl Read for DirectQueueOnce {
+    type KeptQueue = *const cfs_rq;
+
+    #[inline(always)]
+    fn keep_queue(task: *const task_struct) -> *const cfs_rq {
+        if sched_entity::cfs_rq_exists() { read_queue::<Self>(task) } else { ptr::null() }
+    }
+
+    #[inline(always)]
+    fn queue(_: *const task_struct, kept: *const cfs_rq) -> *const cfs_rq {
+        kept
+    }
+
+    #[inline(always)]
+    fn read<T: Copy>(from: *const T) -> T {
+        Direct::read(from)
+    }
+}
+
 impl Read for Probe {
+    type KeptQueue = ();
+
+    #[inline(always)]
+    fn keep_queue(_: *const task_struct) {}
+
+    #[inline(always)]
+    fn queue(task: *const task_struct, (): ()) -> *const cfs_rq {
+        read_queue::<Self>(task)
+    }
+
     #[inline(always)]
     fn read<T: Copy>(from: *const T) -> T {
         let mut value = MaybeUninit::<T>::uninit();
@@ -57,6 +113,11 @@ impl Read for Probe {
             value.assume_init()
         }
     }
+}
+
+#[inline(always)]
+fn read_queue<R: Read>(task: *const task_struct) -> *const cfs_rq {
+    R::read(sched_entity::cfs_rq(task_struct::se(task)))
 }
 
 /// Number of cgroup levels that a filter looks up, starting with the task's own; container runtimes nest
@@ -150,23 +211,23 @@ pub trait RunQueueFields: Copy {
 }
 
 /// A task as a typed or raw tracepoint passes it.
-pub struct Task<R> {
+pub struct Task<R: Read> {
     raw: *const task_struct,
-    how: PhantomData<R>,
+    queue: R::KeptQueue,
 }
 
-impl<R> Clone for Task<R> {
+impl<R: Read> Clone for Task<R> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<R> Copy for Task<R> {}
+impl<R: Read> Copy for Task<R> {}
 
 impl<R: Read> Task<R> {
     #[inline(always)]
     pub fn new(raw: *const u8) -> Self {
-        Self { raw: raw.cast(), how: PhantomData }
+        Self { raw: raw.cast(), queue: R::keep_queue(raw.cast()) }
     }
 
     /// `TASK_*`; 0 is running or runnable.

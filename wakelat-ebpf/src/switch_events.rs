@@ -16,8 +16,8 @@ use wakelat_common::{
     pending_wait::PrevState,
     sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
     timeline::{
-        CpuState, CurrentTask, IDLE_STATE_UNKNOWN, NO_WAIT, SwitchRecord, SwitchRecordFull, UNSEEN_UNKNOWN, feature,
-        flag, kind, prev_state_to_u8, source,
+        CpuState, CurrentTask, FirstRead, IDLE_STATE_UNKNOWN, NO_WAIT, SwitchRecord, SwitchRecordFull, UNSEEN_UNKNOWN,
+        feature, flag, kind, prev_state_to_u8, source,
     },
 };
 
@@ -47,6 +47,9 @@ pub fn switch<R: Read>(ctx: &impl StackIdContext, preempt: bool, prev: Task<R>, 
     if !window::contains(now) {
         return;
     }
+    if read_first(prev, next).is_none() {
+        return;
+    }
     let (prev_pid, next_pid) = (prev.pid(), next.pid());
     let prev_state = prev.prev_state(preempt);
     let at = FixedSwitchContext { now, cpu };
@@ -64,6 +67,23 @@ pub fn switch<R: Read>(ctx: &impl StackIdContext, preempt: bool, prev: Task<R>, 
     if let Some(tally) = Class::from_u8(wait.class).and_then(CpuCounters::of) {
         tally.count(if sent { Counter::Measured } else { Counter::RingBufferFull });
     }
+}
+
+/// Reads and keeps what a record says of the queue and the cgroups of the tasks. To be called before the first branch
+/// that the verifier follows both ways: see [`DirectQueueOnce`](crate::kernel_structs::DirectQueueOnce).
+#[inline(always)]
+pub fn read_first<R: Read>(prev: Task<R>, next: Task<R>) -> Option<()> {
+    let here = cpu_state::get()?;
+    let with_cgroup = WITH_CGROUP.load() != 0;
+    let read = FirstRead {
+        nr_switches: prev.nr_switches(),
+        prev_cgroup_id: if with_cgroup { prev.cgroup_id() } else { 0 },
+        next_cgroup_id: if with_cgroup { next.cgroup_id() } else { 0 },
+        rt_throttled: (feature_enabled(feature::CLOCKS) && prev.rt_throttled()).into(),
+    };
+    // SAFETY: the pointer is to this CPU's own entry. A switch has interrupts off, so nothing else writes these words.
+    unsafe { (&raw mut (*here).first_read).write_volatile(read) };
+    Some(())
 }
 
 /// Time and CPU of a switch that have been read already, within the window.
@@ -169,10 +189,11 @@ pub fn emit<R: Read, W: WaitSource>(
 ) -> bool {
     let Some(here) = cpu_state::get() else { return false };
     let (idle_state, check_ring) = count_switch(here, prev_pid == 0);
+    let first = KeptReads(here);
     // SAFETY: the pointer is to this CPU's own entry. A switch has interrupts off, so nothing writes it
     // meanwhile.
     let (unseen, idle_since_ns) =
-        unsafe { ((*here).count_unseen(prev.nr_switches()), mem::take(&mut (*here).idle_since_ns)) };
+        unsafe { ((*here).count_unseen(first.nr_switches()), mem::take(&mut (*here).idle_since_ns)) };
     let mut flags = wait.wait().flags;
     // The filter result for a task that goes to sleep, or that is switched in, only matters if all are
     // requested.
@@ -188,11 +209,17 @@ pub fn emit<R: Read, W: WaitSource>(
     if next_pid != 0 && feature_enabled(feature::FILTER_RESULTS) && wants_cpu && filter::wants(next, next_pid) {
         flags |= flag::NEXT_WANTED;
     }
-    if feature_enabled(feature::CLOCKS) && prev.rt_throttled() {
+    if first.rt_throttled() {
         flags |= flag::RT_THROTTLED;
     }
-    let with_cgroup = WITH_CGROUP.load() != 0;
-    let current = current_task(next, next_pid);
+    let current = CurrentTask {
+        pid: next_pid,
+        prio: next.prio(),
+        policy: next.policy(),
+        is_recorded: 1,
+        cgroup_id: first.next_cgroup_id(),
+        comm: next.comm_words(),
+    };
     // In one function with the caller: the compiler would make it one of its own for its size.
     let record = #[inline(always)]
     |kind: u8, lost: u32, wait: WaitInfo| SwitchRecord {
@@ -227,7 +254,8 @@ pub fn emit<R: Read, W: WaitSource>(
     // SAFETY: the pointer is to this CPU's own entry. A switch has interrupts off, so nothing writes it
     // meanwhile.
     let recorded = unsafe { mem::replace(&mut (*here).current, current) };
-    let unchanged = (unseen == 0 || unseen == UNSEEN_UNKNOWN) && is_unchanged(prev, prev_pid, recorded);
+    let unchanged =
+        (unseen == 0 || unseen == UNSEEN_UNKNOWN) && is_unchanged(prev, prev_pid, first.prev_cgroup_id(), recorded);
     let sent = if unchanged {
         match record_slots::reserve(cpu) {
             Some(mut room) => {
@@ -250,7 +278,7 @@ pub fn emit<R: Read, W: WaitSource>(
                     prev_policy: prev.policy(),
                     unseen,
                     switched_in_ns: if prev_pid == 0 { idle_since_ns } else { prev.switched_in_ns(now) },
-                    prev_cgroup_id: if with_cgroup { prev.cgroup_id() } else { 0 },
+                    prev_cgroup_id: first.prev_cgroup_id(),
                     prev_comm: prev.comm(),
                 });
                 ring_buffers::submit(slot, cpu, check_ring);
@@ -265,21 +293,44 @@ pub fn emit<R: Read, W: WaitSource>(
     sent.is_some()
 }
 
-/// The description of `task`, which is switched in, as the record about to be sent has it.
-#[inline(always)]
-fn current_task<R: Read>(task: Task<R>, pid: u32) -> CurrentTask {
-    let cgroup_id = if WITH_CGROUP.load() != 0 { task.cgroup_id() } else { 0 };
-    CurrentTask { pid, prio: task.prio(), policy: task.policy(), is_recorded: 1, cgroup_id, comm: task.comm_words() }
+/// What [`read_first`] has kept of this switch. It is read where it is needed: the record takes most of the stack.
+#[derive(Clone, Copy)]
+struct KeptReads(*const CpuState);
+
+impl KeptReads {
+    #[inline(always)]
+    fn nr_switches(self) -> u64 {
+        // SAFETY: the pointer is to this CPU's own entry, which only this program writes.
+        unsafe { (&raw const (*self.0).first_read.nr_switches).read_volatile() }
+    }
+
+    #[inline(always)]
+    fn prev_cgroup_id(self) -> u64 {
+        // SAFETY: as above.
+        unsafe { (&raw const (*self.0).first_read.prev_cgroup_id).read_volatile() }
+    }
+
+    #[inline(always)]
+    fn next_cgroup_id(self) -> u64 {
+        // SAFETY: as above.
+        unsafe { (&raw const (*self.0).first_read.next_cgroup_id).read_volatile() }
+    }
+
+    #[inline(always)]
+    fn rt_throttled(self) -> bool {
+        // SAFETY: as above.
+        unsafe { (&raw const (*self.0).first_read.rt_throttled).read_volatile() != 0 }
+    }
 }
 
 /// Whether the description in the last record, `recorded`, still holds for `prev`.
 #[inline(always)]
-fn is_unchanged<R: Read>(prev: Task<R>, pid: u32, recorded: CurrentTask) -> bool {
+fn is_unchanged<R: Read>(prev: Task<R>, pid: u32, cgroup_id: u64, recorded: CurrentTask) -> bool {
     recorded.is_recorded != 0
         && recorded.pid == pid
         && recorded.prio == prev.prio()
         && recorded.policy == prev.policy()
-        && (WITH_CGROUP.load() == 0 || recorded.cgroup_id == prev.cgroup_id())
+        && recorded.cgroup_id == cgroup_id
         && recorded.comm == prev.comm_words()
 }
 

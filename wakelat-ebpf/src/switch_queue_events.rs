@@ -65,13 +65,14 @@ pub fn switch<R: Read>(ctx: &impl StackIdContext, words: *mut CpuWords, preempt:
                 (&raw mut (*underway).wait.class).write_volatile(NO_WAIT);
                 (&raw mut (*underway).leaving).write_volatile(PrevState::Runnable);
             }
+            switch_events::read_first(prev, next)?;
             Some(RecordHooks { ctx, prev, underway })
         },
     );
 }
 
 /// Records a switch.
-struct RecordHooks<'a, C, R> {
+struct RecordHooks<'a, C, R: Read> {
     ctx: &'a C,
     prev: Task<R>,
     /// This CPU's entry.

@@ -36,11 +36,10 @@ pub struct WokenTwice {
     pub rounds: u64,
     /// The CPU of the sender, and that of the others.
     pub cpus: [usize; 2],
+    /// Maximum distance between the steps of a round. Best about as long as it takes to fall asleep and to wake
+    /// a task on another CPU: some 4 µs, and many times that where a hypervisor delays interrupts.
+    pub sweep_ns: u64,
 }
-
-/// Maximum distance between the steps of a round: about as long as it takes to fall asleep and to wake
-/// a task on another CPU: ns.
-const SWEEP_NS: u64 = 4_000;
 
 /// Interval after which the signal is sent again: a signal that arrives before the target sleeps does
 /// not interrupt the sleep: ns.
@@ -60,7 +59,7 @@ impl WokenTwice {
             gate.wait();
             for next in 1..=self.rounds {
                 round[0].store(next, SeqCst);
-                spin(next * 37 % SWEEP_NS);
+                spin(next * 37 % self.sweep_ns);
                 // A signal interrupts every sleep: no gap between two signals is that long.
                 let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::empty(), &LONG);
             }
@@ -80,13 +79,13 @@ impl WokenTwice {
                 while round[0].load(SeqCst) < next {
                     std::hint::spin_loop();
                 }
-                spin(next * 61 % SWEEP_NS);
+                spin(next * 61 % self.sweep_ns);
                 turn.put();
-                spin(next * 97 % SWEEP_NS);
+                spin(next * 97 % self.sweep_ns);
                 signal();
                 let mut sent_ns = now_ns();
                 while round[0].load(SeqCst) == next {
-                    if now_ns() - sent_ns > LOST_NS {
+                    if now_ns() - sent_ns > LOST_NS.max(self.sweep_ns) {
                         signal();
                         sent_ns = now_ns();
                     }

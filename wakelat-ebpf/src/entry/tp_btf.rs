@@ -10,7 +10,7 @@ use wakelat_common::{
 
 use crate::{
     cpu_idle, fork_exec, interrupt,
-    kernel_structs::{Direct, IrqAction, Task, TaskFields as _, WorkStruct},
+    kernel_structs::{Direct, DirectQueueOnce, IrqAction, Task, TaskFields as _, WorkStruct},
     migration, process_tree, program_run_timer, switch_events, switch_queue_clock, switch_queue_events, switch_waits,
     wait_causes, wakeup, work_item,
 };
@@ -81,7 +81,12 @@ fn cause_switch(ctx: BtfTracePointContext) -> i32 {
 fn switch_record(ctx: BtfTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
     program_run_timer::run_switch_without_stack(|_| {
-        switch_events::switch(&ctx, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)))
+        switch_events::switch(
+            &ctx,
+            preempt,
+            Task::<DirectQueueOnce>::new(ctx.arg(1)),
+            Task::<DirectQueueOnce>::new(ctx.arg(2)),
+        )
     });
     0
 }
@@ -99,8 +104,8 @@ fn queue_switch_record(ctx: BtfTracePointContext) -> i32 {
                 &ctx,
                 words,
                 preempt,
-                Task::<Direct>::new(ctx.arg(1)),
-                Task::<Direct>::new(ctx.arg(2)),
+                Task::<DirectQueueOnce>::new(ctx.arg(1)),
+                Task::<DirectQueueOnce>::new(ctx.arg(2)),
             )
         },
     );

@@ -178,8 +178,7 @@ impl<R: Read> QueuedTask for Task<R> {
 
     #[inline(always)]
     fn run_queue(self) -> RunQueue<R> {
-        let group = R::read(sched_entity::cfs_rq(task_struct::se(self.raw)));
-        RunQueue { raw: runqueue::<R>(group), how: PhantomData }
+        RunQueue { raw: runqueue::<R>(R::queue(self.raw, self.queue)), how: PhantomData }
     }
 
     #[inline(always)]
@@ -225,7 +224,7 @@ impl<R: Read> Task<R> {
 /// The queue of the task's group on its CPU; `None` if the kernel has no task groups.
 #[inline(always)]
 fn group<R: Read>(task: Task<R>) -> Option<*const cfs_rq> {
-    sched_entity::cfs_rq_exists().then(|| R::read(sched_entity::cfs_rq(task_struct::se(task.raw))))
+    sched_entity::cfs_rq_exists().then(|| R::queue(task.raw, task.queue))
 }
 
 /// The run queue of the CPU that a group's queue belongs to.
