@@ -45,8 +45,12 @@ pub struct MetricsSnapshot<'a> {
 impl MetricsSnapshot<'_> {
     /// Until when everything is counted: ns since 1970-01-01 UTC.
     pub(super) fn end_unix_ns(&self) -> u64 {
-        let end_unix_ns = self.report.start_unix_ns.saturating_add(self.report.duration_ns);
-        end_unix_ns.saturating_add_signed(self.clock_step_ns)
+        self.unix_ns_after(self.report.duration_ns)
+    }
+
+    /// The time this many ns after the start, by the wall clock at the last reading: ns since 1970-01-01 UTC.
+    fn unix_ns_after(&self, ns: u64) -> u64 {
+        self.report.start_unix_ns.saturating_add(ns).saturating_add_signed(self.clock_step_ns)
     }
 
     /// Offset from CLOCK_MONOTONIC to the Unix epoch at the last reading: ns.
@@ -149,6 +153,7 @@ fn waits<'a>(snapshot: &MetricsSnapshot<'a>, families: &mut Families<'a, '_>) {
         labels: Rc::clone(labels),
         label: None,
         series: series.number(),
+        since_unix_ns: None,
         value: MetricValue::Histogram(
             series.total(),
             WaitExemplar::of(series, snapshot.unix_offset_ns(), snapshot.now_s),
@@ -190,7 +195,12 @@ fn waits<'a>(snapshot: &MetricsSnapshot<'a>, families: &mut Families<'a, '_>) {
     let behind = snapshot.neighbours.series().map(|pair| {
         let running = ("running", Cow::Owned(pair.running.to_owned()));
         let labels = Rc::new(labels(pair.waiting).into_iter().chain([running]).collect());
-        FamilyMetric { series: pair.number, ..FamilyMetric::number(&labels, None, MetricNumber::Ns(pair.ns)) }
+        FamilyMetric {
+            series: pair.number,
+            // Nothing is counted since before the start time, also after the clock was set back.
+            since_unix_ns: Some(snapshot.unix_ns_after(pair.since_ns).max(snapshot.report.start_unix_ns)),
+            ..FamilyMetric::number(&labels, None, MetricNumber::Ns(pair.ns))
+        }
     });
     families.add(
         "wakelat_wait_behind_seconds",
@@ -214,6 +224,7 @@ fn waits<'a>(snapshot: &MetricsSnapshot<'a>, families: &mut Families<'a, '_>) {
         labels: Rc::default(),
         label: Some(("class", group.class.name())),
         series: 0,
+        since_unix_ns: None,
         value: MetricValue::Summary { count: group.distribution.count(), sum_ns: group.distribution.sum_ns() },
     });
     families.add(

@@ -51,6 +51,8 @@ pub struct FamilyMetric<'a> {
     pub label: Option<(&'static str, &'static str)>,
     /// The number of its series ([`super::series::WaitSeries::number`]), or 0 if it lasts as long as the service.
     pub series: u64,
+    /// Since when its value is counted, if that can be before its series began: ns since 1970-01-01 UTC.
+    pub since_unix_ns: Option<u64>,
     /// The value.
     pub value: MetricValue<'a>,
 }
@@ -88,6 +90,7 @@ impl FamilyMetric<'_> {
         label: Option<(&'static str, &'static str)>,
         number: MetricNumber,
     ) -> Self {
-        Self { labels: Rc::clone(labels), label, series: 0, value: MetricValue::Number(number) }
+        let value = MetricValue::Number(number);
+        Self { labels: Rc::clone(labels), label, series: 0, since_unix_ns: None, value }
     }
 }

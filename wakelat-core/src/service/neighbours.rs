@@ -30,6 +30,8 @@ type PairOfCgroups = (Arc<str>, Arc<str>);
 #[derive(Clone, Copy, Debug, Default)]
 struct PairTime {
     ns: u128,
+    /// Since when it is counted: ns after the measurement began.
+    since_ns: u64,
     /// Of this, the recent part, as of `until_s`: ns.
     recent_ns: f64,
     until_s: u64,
@@ -38,7 +40,11 @@ struct PairTime {
 }
 
 impl PairTime {
-    fn add(&mut self, ns: u128, now_s: u64) {
+    /// Adds waiting time after `after_ns` since the measurement began.
+    fn add(&mut self, ns: u128, now_s: u64, after_ns: u64) {
+        if self.ns == 0 {
+            self.since_ns = after_ns;
+        }
         self.ns += ns;
         self.recent_ns = self.recent_ns_at(now_s) + ns as f64;
         self.until_s = now_s;
@@ -63,6 +69,8 @@ pub struct NeighbourTable {
     with_series: usize,
     /// The number of the last series that began.
     last_number: u64,
+    /// How much of the measurement all earlier additions cover: ns.
+    covered_ns: u64,
 }
 
 /// A pair with a series.
@@ -74,6 +82,8 @@ pub struct NeighbourSeries<'a> {
     pub running: &'a str,
     /// For how long: ns.
     pub ns: u128,
+    /// Since when that time is counted, which is usually before the series began: ns after the measurement began.
+    pub since_ns: u64,
     /// The number of the series: no two have the same, also if one of the same pair has ended.
     pub number: u64,
 }
@@ -94,7 +104,7 @@ impl NeighbourTable {
                 continue;
             }
             let pair = self.pairs.entry(key, PairTime::default);
-            pair.add(time.ns, now_s);
+            pair.add(time.ns, now_s, self.covered_ns);
             if pair.number == 0 && pair.ns >= LEAST_NS {
                 without_series.push((Arc::clone(waiting), Arc::clone(running)));
             }
@@ -104,6 +114,11 @@ impl NeighbourTable {
         without_series.dedup();
         self.begin_series(without_series, now_s);
         self.pairs.evict_above(MAX_PAIRS, |_, _| ());
+    }
+
+    /// Everything that was added so far is of the first `duration_ns` of the measurement; what follows is of later.
+    pub fn covered(&mut self, duration_ns: u64) {
+        self.covered_ns = duration_ns;
     }
 
     /// Begins the series of the `pairs` with the most recent time. As long as there is room, all get one. A series that
@@ -144,7 +159,13 @@ impl NeighbourTable {
     pub fn series(&self) -> impl Iterator<Item = NeighbourSeries<'_>> {
         let series = self.pairs.iter().filter(|(_, pair)| pair.number > 0);
         let mut series: Vec<NeighbourSeries> = series
-            .map(|((waiting, running), pair)| NeighbourSeries { waiting, running, ns: pair.ns, number: pair.number })
+            .map(|((waiting, running), pair)| NeighbourSeries {
+                waiting,
+                running,
+                ns: pair.ns,
+                since_ns: pair.since_ns,
+                number: pair.number,
+            })
             .collect();
         series.sort_unstable_by_key(|series| (series.waiting, series.running));
         series.into_iter()

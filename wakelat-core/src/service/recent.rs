@@ -1,6 +1,6 @@
 //! The totals of the last minute.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use super::series::SeriesTable;
 use crate::{
@@ -29,6 +29,8 @@ pub const MAX_LAST_NS: u64 = SLOT_NS * SLOTS as u64;
 struct RecentSlot {
     /// Takes less memory than a table, which has room for more.
     waits: CountedSummary,
+    /// What identifies the groups that `waits` does not name ([`SeriesTable::into_merged`]).
+    merged: HashSet<u64>,
     begin: Report,
 }
 
@@ -63,8 +65,13 @@ impl RecentTotals {
     pub fn covered(&mut self, report: &Report) {
         if report.duration_ns.saturating_sub(self.begin.duration_ns) >= SLOT_NS - EARLY_NS {
             let begin = Report { groups: Vec::new(), ..report.clone() };
-            let waits = std::mem::replace(&mut self.waits, SeriesTable::new(self.max_series)).summary(&[]);
-            self.complete.push_back(RecentSlot { waits, begin: std::mem::replace(&mut self.begin, begin) });
+            let next = self.waits.emptied(self.max_series);
+            let waits = std::mem::replace(&mut self.waits, next);
+            self.complete.push_back(RecentSlot {
+                waits: waits.summary(&[]),
+                merged: waits.into_merged(),
+                begin: std::mem::replace(&mut self.begin, begin),
+            });
             while self.complete.len() > SLOTS {
                 self.complete.pop_front();
             }
@@ -78,7 +85,10 @@ impl RecentTotals {
         let begins = self.complete.iter().map(|slot| &slot.begin).chain([&self.begin]);
         let first = begins.clone().filter(|begin| begin.duration_ns <= from_ns).count().saturating_sub(1);
         let mut waits = self.waits.clone();
-        self.complete.range(first.min(self.complete.len())..).for_each(|slot| waits.add(&slot.waits, 0));
+        for slot in self.complete.range(first.min(self.complete.len())..) {
+            waits.add(&slot.waits, 0);
+            waits.add_merged(&slot.merged);
+        }
         let begin = begins.clone().nth(first).unwrap_or(&self.begin);
         (waits.summary(not_separated), difference(latest, begin))
     }
@@ -157,6 +167,21 @@ mod tests {
         let (summary, report) = recent.last(25 * SECOND, &early(60), &[]);
         assert_eq!(summary.all.waits, 25 * one_neighbour().all.waits);
         assert!(report.duration_ns.abs_diff(25 * SECOND) < 3, "{report:?}");
+    }
+
+    #[test]
+    fn groups_beyond_the_limit_count_once_however_many_slots_they_are_in() {
+        let mut recent = RecentTotals::new(1);
+        for second in 1..=15 {
+            let mut waits = one_neighbour();
+            if (6..=10).contains(&second) {
+                waits.groups[1].name = Some("/another".into());
+            }
+            recent.add(&waits, second);
+            recent.covered(&at(second));
+        }
+        let merged = |last_s: u64| recent.last(last_s * SECOND, &at(15), &[]).0.groups_merged;
+        assert_eq!([5, 10, 15].map(merged), [1, 2, 2]);
     }
 
     #[test]

@@ -18,6 +18,9 @@ use crate::{
 /// interval see its last value.
 const KEPT_AFTER_LAST_WAIT_S: u64 = 300;
 
+/// As [`KEPT_AFTER_LAST_WAIT_S`], while no export has had its last waits: seconds.
+const KEPT_UNTIL_EXPORTED_S: u64 = 24 * 3_600;
+
 /// Pairs of groups whose time is kept: those with the most. A reading adds at most as many, of which the table then keeps
 /// those with the most again. The totals of the last minute have up to 13 times as many.
 pub const MAX_PAIRS: usize = 4_096 / 8 * 7;
@@ -74,6 +77,8 @@ pub struct WaitSeries {
     causes: [CauseTime; CountedCause::ALL.len()],
     maximum: SlidingMaximum,
     last_wait_s: u64,
+    /// Whether an export has had all of its waits.
+    is_exported: bool,
     number: u64,
 }
 
@@ -83,6 +88,13 @@ impl WaitSeries {
         causes.iter().for_each(|(cause, time)| self.causes[*cause as usize].merge(time));
         self.maximum.record(total.longest, now_s);
         self.last_wait_s = now_s;
+        self.is_exported = false;
+    }
+
+    /// Whether the series ends unless its cgroup exists. `has_exports`: whether the series are exported.
+    fn is_old(&self, now_s: u64, has_exports: bool) -> bool {
+        let kept_s = if has_exports && !self.is_exported { KEPT_UNTIL_EXPORTED_S } else { KEPT_AFTER_LAST_WAIT_S };
+        now_s.saturating_sub(self.last_wait_s) >= kept_s
     }
 
     /// The number of the series: no two of a table have the same, also if one of the same name has ended. 0 for that of all
@@ -121,6 +133,8 @@ pub struct SeriesTable {
     series: BTreeMap<Arc<str>, Box<WaitSeries>>,
     /// The number of the last series that began.
     last_number: u64,
+    /// Whether the series are exported.
+    has_exports: bool,
     /// Groups beyond the limit, those without a name of their own, and those for which the kernel's table had no room.
     other: WaitSeries,
     /// Hashes of the names of the groups in `other`.
@@ -138,6 +152,7 @@ impl SeriesTable {
             max_series,
             series: BTreeMap::new(),
             last_number: 0,
+            has_exports: false,
             other: WaitSeries::default(),
             merged: HashSet::new(),
             hasher: RandomState::new(),
@@ -145,6 +160,11 @@ impl SeriesTable {
             pairs: SpaceSaving::default(),
             pairs_lost: 0,
         }
+    }
+
+    /// An empty table with at most `max_series` series. Its [`Self::into_merged`] can be added to this one.
+    pub(super) fn emptied(&self, max_series: usize) -> Self {
+        Self { hasher: self.hasher.clone(), ..Self::new(max_series) }
     }
 
     /// Adds waits that ended until `now_s`, seconds of any clock that does not go back.
@@ -184,25 +204,41 @@ impl SeriesTable {
         self.pairs.evict_above(MAX_PAIRS, |_, time| *pairs_lost += time.waits);
     }
 
+    /// Series are exported from now on: none of a removed cgroup ends before an export has had its last waits, or a day
+    /// has passed.
+    pub fn await_exports(&mut self) {
+        self.has_exports = true;
+    }
+
+    /// An export has had all waits so far.
+    pub fn exported(&mut self) {
+        self.series.values_mut().for_each(|series| series.is_exported = true);
+    }
+
     /// Ends the series of groups that have had no wait for five minutes, unless their cgroup `exists`: it may have waits
-    /// again. The totals of all groups together keep their waits.
+    /// again. The totals of all groups together keep their waits. Of the pairs, those end in which one of these groups
+    /// waited: groups without series of their own also have pairs.
     pub fn end_vanished(&mut self, now_s: u64, exists: impl Fn(&str) -> bool) {
-        let is_old = |series: &WaitSeries| now_s.saturating_sub(series.last_wait_s) >= KEPT_AFTER_LAST_WAIT_S;
-        let before = self.series.len();
-        self.series.retain(|name, series| !is_old(series) || exists(name));
-        if self.series.len() < before {
-            let series = &self.series;
-            self.pairs.retain(|(waiting, ..)| series.contains_key(waiting));
+        let has_exports = self.has_exports;
+        let mut ended: HashSet<Arc<str>> = HashSet::new();
+        self.series.retain(|name, series| {
+            let is_kept = !series.is_old(now_s, has_exports) || exists(name);
+            if !is_kept {
+                ended.insert(Arc::clone(name));
+            }
+            is_kept
+        });
+        if !ended.is_empty() {
+            self.pairs.retain(|(waiting, ..)| !ended.contains(waiting));
         }
     }
 
     /// Ends the series of groups that are not `selected` any more, and allows `max_series` from now on. No other series
-    /// ends, also if there are more of them. The totals of all groups together keep their waits.
+    /// ends, also if there are more of them. The totals of all groups together keep their waits. All pairs stay: groups
+    /// without series of their own also have pairs.
     pub fn select(&mut self, max_series: usize, selected: impl Fn(&str) -> bool) {
         self.max_series = max_series;
         self.series.retain(|name, _| selected(name));
-        let series = &self.series;
-        self.pairs.retain(|(waiting, ..)| series.contains_key(waiting) || !selected(waiting));
     }
 
     /// The series, by the name of their group.
@@ -243,6 +279,17 @@ impl SeriesTable {
     /// The number of groups without series of their own so far, up to 65,536.
     pub fn merged_groups(&self) -> u64 {
         self.merged.len() as u64
+    }
+
+    /// What identifies these groups, also in a table that was [`Self::emptied`].
+    pub(super) fn into_merged(self) -> HashSet<u64> {
+        self.merged
+    }
+
+    /// Counts groups without series of their own in a table that was [`Self::emptied`]: once those that both have.
+    pub(super) fn add_merged(&mut self, merged: &HashSet<u64>) {
+        let room = MAX_MERGED_NAMES.saturating_sub(self.merged.len());
+        self.merged.extend(merged.iter().take(room));
     }
 
     /// Parts of waits whose pair of groups had no room.
@@ -286,101 +333,4 @@ impl SeriesTable {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::why::counted::summary::testing::one_neighbour;
-
-    fn named(name: &str) -> CountedSummary {
-        let mut summary = one_neighbour();
-        summary.groups.truncate(1);
-        summary.pairs.clear();
-        summary.groups[0].name = Some(name.into());
-        let GroupCauses { total, causes, .. } = summary.groups[0].clone();
-        CountedSummary { all: total, causes, ..summary }
-    }
-
-    /// The sum over all series and the rest.
-    fn waits(table: &SeriesTable) -> u64 {
-        table.series().map(|(_, series)| series).chain(table.other()).map(|series| series.total().waits).sum()
-    }
-
-    #[test]
-    fn what_is_added_twice_counts_twice_and_keeps_its_causes() {
-        let once = one_neighbour();
-        let mut table = SeriesTable::new(10);
-        table.add(&once, 1);
-        assert_eq!(table.summary(&once.not_separated), once);
-        table.add(&once, 2);
-        let twice = table.summary(&[]);
-        assert_eq!((twice.all.waits, twice.all.sum_ns), (2 * once.all.waits, 2 * once.all.sum_ns));
-        assert_eq!(twice.all.max_ns, once.all.max_ns);
-        for group in &twice.groups {
-            assert_eq!(group.causes.iter().map(|(_, time)| time.ns).sum::<u128>(), group.total.sum_ns);
-        }
-        assert_eq!(twice.pairs[0].time.ns, 2 * once.pairs[0].time.ns);
-    }
-
-    #[test]
-    fn groups_beyond_the_limit_are_one_with_their_number() {
-        let mut table = SeriesTable::new(2);
-        for name in ["/a", "/b", "/c", "/d", "/c", "/a"] {
-            table.add(&named(name), 1);
-        }
-        assert_eq!((table.len(), table.merged_groups()), (2, 2));
-        assert_eq!(table.other().map(|other| other.total().waits), Some(3 * named("/a").all.waits));
-        assert_eq!(waits(&table), table.all().total().waits);
-    }
-
-    #[test]
-    fn a_group_without_a_path_or_with_an_endless_one_has_no_series() {
-        let mut table = SeriesTable::new(10);
-        let long = format!("/{}", "x".repeat(MAX_NAME));
-        for name in ["(cgroup 7, gone)", &long, &long[..MAX_NAME]] {
-            table.add(&named(name), 1);
-        }
-        assert_eq!((table.len(), table.merged_groups()), (1, 2));
-        assert_eq!(waits(&table), table.all().total().waits);
-    }
-
-    #[test]
-    fn a_group_that_is_not_selected_any_more_ends_and_no_other_one() {
-        let mut table = SeriesTable::new(3);
-        ["/a", "/b", "/c"].iter().for_each(|name| table.add(&named(name), 1));
-        table.select(1, |name| name != "/b");
-        assert_eq!(table.series().map(|(name, _)| name).collect::<Vec<_>>(), ["/a", "/c"]);
-        assert_eq!(table.all().total().waits, 3 * named("/a").all.waits);
-        // There are more than allowed: no other one begins.
-        table.add(&named("/d"), 2);
-        assert_eq!((table.len(), table.merged_groups()), (2, 1));
-    }
-
-    #[test]
-    fn a_removed_group_keeps_its_series_for_five_minutes_and_an_idle_one_for_ever() {
-        let mut table = SeriesTable::new(1);
-        table.add(&named("/job"), 100);
-        table.end_vanished(399, |_| false);
-        assert_eq!(table.len(), 1);
-        table.end_vanished(400, |_| true);
-        assert_eq!(table.len(), 1);
-        table.end_vanished(400, |_| false);
-        assert_eq!(table.len(), 0);
-        // All waits are still counted, and the next group has room.
-        assert_eq!(table.all().total().waits, named("/job").all.waits);
-        table.add(&named("/next"), 401);
-        assert_eq!((table.len(), table.merged_groups()), (1, 0));
-    }
-
-    #[test]
-    fn a_maximum_lasts_for_a_minute() {
-        let wait = |latency_ns, at_ns| LongestGroupWait { latency_ns, at_ns, ..LongestGroupWait::default() };
-        let mut maximum = SlidingMaximum::default();
-        maximum.record(Some(wait(7, 1)), 1_000);
-        maximum.record(Some(wait(3, 2)), 1_030);
-        maximum.record(Some(wait(3, 3)), 1_031);
-        maximum.record(None, 1_032);
-        let at = |now_s| maximum.at(now_s).map_or((0, 0), |longest| (longest.latency_ns, longest.at_ns));
-        let expected = [(7, 1), (7, 1), (7, 1), (3, 3), (3, 3), (0, 0)];
-        assert_eq!([1_031, 1_060, 1_069, 1_070, 1_099, 1_100].map(at), expected);
-        assert_eq!(at(u64::MAX), (0, 0));
-    }
-}
+mod tests;

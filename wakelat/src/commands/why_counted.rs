@@ -101,7 +101,7 @@ impl View for CountedView {
         let written = if self.json {
             render::counted_json(&summary, report, out)
         } else {
-            out.write_all(render::counted_text(&summary, report, &self.style).as_bytes())
+            out.write_all(render::counted_text(&summary, report, "--max-groups", &self.style).as_bytes())
         };
         // Cgroups come and go: those of the next window come with its causes.
         self.paths = CgroupPaths::default();

@@ -155,7 +155,7 @@ impl Export<'_> {
         // Names become known while a stream lasts; its deltas must not begin again.
         let labels = metric.labels.iter().filter(|(label, _)| !POD_NAME_LABELS.contains(label)).cloned().collect();
         let key = StreamKey { metric: name.to_owned(), labels, label: metric.label };
-        self.exporter.streams.point(key, metric.series, value, self.began_unix_ns, delta)
+        self.exporter.streams.point(key, metric.series, value, metric.since_unix_ns, self.began_unix_ns, delta)
     }
 
     /// Adds a monotonic sum.

@@ -33,8 +33,8 @@ const FIGURES: usize = 3 * FIGURE;
 /// The least width of a name in a row of the table of pairs.
 const SHORTEST_NAME: usize = 8;
 
-/// Renders the causes and the report of the same window.
-pub fn text(summary: &CountedSummary, report: &Report, style: &Style) -> String {
+/// Renders the causes and the report of the same window. `limit_flag`: the flag that limits the number of groups.
+pub fn text(summary: &CountedSummary, report: &Report, limit_flag: &str, style: &Style) -> String {
     let mut out = String::new();
     if summary.all.waits > 0 {
         finding(summary, style, &mut out);
@@ -42,7 +42,7 @@ pub fn text(summary: &CountedSummary, report: &Report, style: &Style) -> String 
         groups(summary, style, &mut out);
         pairs(summary, style, &mut out);
     }
-    division(summary, style, &mut out);
+    division(summary, limit_flag, style, &mut out);
     // Its groups and their percentiles are not shown.
     coverage::render(&Report { groups: Vec::new(), ..report.clone() }, style, &mut out);
     out
@@ -227,7 +227,7 @@ fn end_of(name: &str, columns: usize, style: &Style) -> String {
 }
 
 /// Appends what the causes are based on, and what is missing from them.
-fn division(summary: &CountedSummary, style: &Style, out: &mut String) {
+fn division(summary: &CountedSummary, limit_flag: &str, style: &Style, out: &mut String) {
     let of_all = |cause| {
         let found = summary.causes.iter().find(|(one, _)| *one == cause);
         units::share_of(found.map_or(0, |(_, time)| time.ns), summary.all.sum_ns)
@@ -247,7 +247,7 @@ fn division(summary: &CountedSummary, style: &Style, out: &mut String) {
     }
     if summary.groups_merged > 0 {
         note(format!(
-            "{} merged into (other); `--max-groups` has more",
+            "{} merged into (other); `{limit_flag}` has more",
             units::counted(summary.groups_merged, "group")
         ));
     }
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn the_largest_cause_comes_first_and_lines_fit_the_terminal() {
         let style = Style { width: 80, unicode: true, ..Style::default() };
-        let text = text(&one_neighbour(), &report(Vec::new()), &style);
+        let text = text(&one_neighbour(), &report(Vec::new()), "--max-groups", &style);
         assert!(text.starts_with("▸ other cgroups: 74.4 % of the waiting time (9.0 ms)"), "{text}");
         assert!(text.lines().all(|line| width(line) <= 80), "{text}");
         insta::assert_snapshot!(text);
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn no_figure_is_cut_in_a_narrow_terminal() {
         let style = Style { width: 40, unicode: true, ..Style::default() };
-        let text = text(&one_neighbour(), &report(Vec::new()), &style);
+        let text = text(&one_neighbour(), &report(Vec::new()), "--max-groups", &style);
         assert!(text.lines().all(|line| width(line) <= 40), "{text}");
         for figures in ["      9.0 ms    74.4 %         2\n", "     40.0 µs     0.3 %         1\n"] {
             assert!(text.contains(figures), "{text}");
@@ -294,6 +294,7 @@ mod tests {
         let text = text(
             &totals(&[]).into_summary(&names, SummaryLimits::groups(1), &[]),
             &report(Vec::new()),
+            "--max-groups",
             &Style::default(),
         );
         assert!(text.starts_with("causes: of 0 waits"), "{text}");

@@ -60,7 +60,7 @@ struct WhyCausesDocument<'a> {
     causes: Vec<CauseDocument>,
     /// The groups that waited, the one with the most waiting time first.
     groups: Vec<GroupDocument<'a>>,
-    /// Groups beyond `--max-groups`, which are merged into the one whose name is `null`.
+    /// Groups beyond `--max-groups` (`serve`: `--max-series`), merged into the one whose name is `null`.
     groups_merged: u64,
     /// Which group waited for which, most time first, at most 1,000.
     pairs: Vec<PairDocument<'a>>,

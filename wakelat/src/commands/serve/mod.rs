@@ -95,10 +95,14 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
     });
     // Before this process drops its privileges.
     let captures = capture_process.as_ref().map(Captures::start).transpose()?;
+    let totals = SharedTotals::new(config.settings.clone());
+    if otlp.is_some() {
+        totals.lock().await_exports();
+    }
     let mut view = ServiceView {
         listener: Some(listener),
         cgroup_mount: environment.cgroup_mount.clone(),
-        totals: SharedTotals::new(config.settings.clone()),
+        totals,
         answering_ns: Arc::default(),
         // The conditions of captures are judged by the waits of each second.
         schedule: ReadingSchedule::new(captures.is_some()),
@@ -281,6 +285,7 @@ impl View for ServiceView {
             totals.set_exports(otlp.counts());
             if otlp.is_due(report.duration_ns) {
                 totals.snapshot().iter().for_each(|snapshot| otlp.export(snapshot));
+                totals.exported();
             }
         }
         drop(totals);

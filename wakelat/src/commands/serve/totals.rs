@@ -172,6 +172,7 @@ impl Totals {
             self.forget_ended();
         }
         self.recent.covered(report);
+        self.neighbours.covered(report.duration_ns);
         self.report = Some(report.clone());
         let step_ns = unix_offset_ns().saturating_sub(report.unix_offset_ns);
         self.clock_step_ns = if step_ns.abs() < LEAST_STEP_NS { 0 } else { step_ns };
@@ -197,6 +198,16 @@ impl Totals {
     /// Sets what became of the exports to an OTLP receiver.
     pub fn set_exports(&mut self, exports: ExportCounts) {
         self.exports = Some(exports);
+    }
+
+    /// Series are exported from now on, and [`Self::exported`] follows each export.
+    pub fn await_exports(&mut self) {
+        self.series.await_exports();
+    }
+
+    /// These totals were exported.
+    pub fn exported(&mut self) {
+        self.series.exported();
     }
 
     /// Sets what became of the captures.
@@ -242,8 +253,11 @@ impl Totals {
         if let Some((_, answer)) = self.recent_answers.iter().find(|(kept, _)| *kept == key) {
             return Some(answer.clone());
         }
-        let (summary, report) = self.recent.last(key.0, self.report.as_ref()?, &self.not_separated);
-        let text = || render::counted_text(&summary, &report, &Style::default()).into();
+        let (summary, mut report) = self.recent.last(key.0, self.report.as_ref()?, &self.not_separated);
+        // The slots are those of the monotonic clock; the wall clock may have been set since the start.
+        report.start_unix_ns = report.start_unix_ns.saturating_add_signed(self.clock_step_ns);
+        report.unix_offset_ns = report.unix_offset_ns.saturating_add(self.clock_step_ns);
+        let text = || render::counted_text(&summary, &report, "--max-series", &Style::default()).into();
         let answer: Bytes = if as_json { json(&summary, &report) } else { text() };
         self.recent_answers.truncate(KEPT_ANSWERS - 1);
         self.recent_answers.push_front((key, answer.clone()));
@@ -265,6 +279,8 @@ fn json(summary: &CountedSummary, report: &Report) -> Bytes {
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+    use wakelat_core::why::counted::{CauseGroups, GroupTotal, summary::GroupCauses};
 
     use super::*;
     use crate::session::clock::monotonic_ns;
@@ -295,6 +311,40 @@ mod tests {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
         assert!((now_s - end_s).abs() < A_MINUTE.as_secs_f64(), "{end_s} at {now_s}");
         assert!((end_s - start_s - 3_600.0).abs() < A_MINUTE.as_secs_f64(), "{start_s} to {end_s}");
+    }
+
+    #[test]
+    fn the_start_of_the_last_seconds_follows_the_wall_clock() {
+        const HOUR_NS: i64 = 3_600_000_000_000;
+        let mut totals = Totals::new(ServeSettings::default());
+        // The clock was set by an hour since the start.
+        let unix_offset_ns = unix_offset_ns() - HOUR_NS;
+        totals.covered(&Report { start_unix_ns: 7, unix_offset_ns, ..Report::default() }, |_| true);
+        let answer = totals.recent(30_000_000_000, true).unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+        let start_unix_ns = document["start_unix_ns"].as_u64().unwrap();
+        assert!(start_unix_ns.abs_diff(HOUR_NS.unsigned_abs()) < A_MINUTE.as_nanos() as u64, "{start_unix_ns}");
+    }
+
+    #[test]
+    fn causes_name_the_flag_that_limits_their_groups() {
+        let mut totals = Totals::new(ServeSettings { max_series: 1, ..ServeSettings::default() });
+        let group =
+            |name: &str| GroupCauses { name: Some(name.into()), total: GroupTotal::default(), causes: Vec::new() };
+        totals.add(CountedSummary {
+            by: CauseGroups::Cgroups,
+            all: GroupTotal::default(),
+            causes: Vec::new(),
+            groups: ["/a", "/b", "/c"].map(group).into(),
+            groups_merged: 0,
+            pairs: Vec::new(),
+            pairs_lost: 0,
+            not_separated: Vec::new(),
+        });
+        totals.covered(&Report::default(), |_| true);
+        let answer = totals.recent(5_000_000_000, false).unwrap();
+        let text = std::str::from_utf8(&answer).unwrap();
+        assert!(text.contains("2 groups merged into (other); `--max-series` has more"), "{text}");
     }
 
     #[test]
