@@ -28,6 +28,7 @@ pub fn cases() -> Vec<Case> {
     .into_iter()
     .chain(once![
         a_stop_for_a_noise_from_before_the_window_begins_it_anew,
+        another_process_that_stops_the_recording_is_no_threshold,
         options_are_set_and_restored,
         the_next_run_restores_what_a_killed_one_has_set,
         errors_name_the_values_that_the_kernel_accepts,
@@ -212,6 +213,29 @@ fn a_stop_for_a_noise_from_before_the_window_begins_it_anew() -> TestOutcome {
     assert!(document["all"]["periods"].as_u64().is_some_and(|periods| periods >= 1), "{document:#}");
     assert!(document["coverage"]["duration_ns"].as_u64().is_some_and(|ns| ns >= 7_000_000_000), "{document:#}");
     assert_eq!(tracer::state(), before);
+    Ok(())
+}
+
+fn another_process_that_stops_the_recording_is_no_threshold() -> TestOutcome {
+    tracer::need("timerlat")?;
+    let before = tracer::state();
+    // No activation is that late.
+    let thresholds: [&[&str]; 2] = [&[], &["-T", "60s"]];
+    for threshold in thresholds {
+        let run = ["timerlat", "hist", "--json", "-d", "30s"];
+        let wakelat = Wakelat::measuring(command(&[&run[..], threshold].concat()));
+        let instances = tracefs::left_by_wakelat();
+        let [instance] = &instances[..] else { panic!("one instance: {instances:?}") };
+        // Until then, the run would begin anew.
+        clock::block_until(clock::now_ns() + 2_000_000_000);
+        tracefs::append(&format!("instances/{instance}/tracing_on"), "0");
+        let ended = wakelat.end();
+        assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
+        assert!(ended.stderr.contains("another process stopped the recording"), "{ended:#?}");
+        let document: serde_json::Value = serde_json::from_str(&ended.stdout).expect("a document");
+        assert!(document["all"]["irq"]["count"].as_u64().is_some_and(|count| count > 0), "{document:#}");
+        assert_eq!(tracer::state(), before);
+    }
     Ok(())
 }
 

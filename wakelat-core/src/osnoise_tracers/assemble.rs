@@ -8,6 +8,11 @@ use super::record::{KernelFrame, TimerlatContext, TimerlatEvent, TimerlatRecord,
 /// it lasts beyond the moment at which the timer is due.
 const MAX_NOISE_BEFORE: usize = 256;
 
+/// Maximum number of noise records kept from the beginning of an activation. Of those that follow until the thread
+/// measures, and of those from then on until a user-space thread returns, the last 256 are kept: the thread that
+/// delayed an activation is recorded last, when it gives up the CPU.
+pub const MAX_NOISE: usize = 16_384;
+
 /// One expiry of the timer of a CPU and what followed: interrupt, thread, return to user space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activation {
@@ -25,6 +30,8 @@ pub struct Activation {
     pub before: Vec<Noise>,
     /// Noise recorded from the timer's interrupt to the last measurement.
     pub noise: Vec<Noise>,
+    /// Noise records of this time that are not in `noise`, because there were more than are kept.
+    pub noise_left_out: u64,
     /// The stack that the timer's interrupt found.
     pub stack: Vec<KernelFrame>,
     /// Why the tracer stopped, if it did so in this activation.
@@ -121,6 +128,8 @@ struct Cpu {
     open: Option<Activation>,
     /// Noise since the last measurement of the open activation.
     since: VecDeque<Noise>,
+    /// Noise since the last measurement of the open activation that was dropped.
+    dropped: u64,
     /// Whether records were lost since the last measurement of the open activation.
     lossy: bool,
     last_seq: Option<u64>,
@@ -204,6 +213,7 @@ impl Assembler {
                 {
                     open.measure(context, measured);
                     open.noise.extend(cpu.since.drain(..));
+                    open.noise_left_out += std::mem::take(&mut cpu.dropped);
                     open.lossy |= std::mem::take(&mut cpu.lossy);
                     return None;
                 }
@@ -214,11 +224,15 @@ impl Assembler {
         }
         let closed = cpu.open.take();
         let lossy = std::mem::take(&mut cpu.lossy);
+        let dropped = std::mem::take(&mut cpu.dropped);
         let mut open = Activation { cpu: number, seq, lossy, ..Activation::default() };
         open.measure(context, measured);
         match context {
             TimerlatContext::Irq => open.before.extend(cpu.since.drain(..)),
-            TimerlatContext::Thread | TimerlatContext::User => open.noise.extend(cpu.since.drain(..)),
+            TimerlatContext::Thread | TimerlatContext::User => {
+                open.noise.extend(cpu.since.drain(..));
+                open.noise_left_out = dropped;
+            }
         }
         cpu.open = Some(open);
         match cpu.last_seq.replace(seq) {
@@ -242,12 +256,14 @@ impl Assembler {
 impl Cpu {
     fn noise(&mut self, noise: Noise) {
         let is_waiting_for_thread = |open: &Activation| open.thread.is_none() && open.user.is_none();
+        let has_room = |open: &Activation| open.noise.len() < MAX_NOISE;
         match &mut self.open {
             // Until the thread has run, all noise is between the interrupt and the thread.
-            Some(open) if is_waiting_for_thread(open) => open.noise.push(noise),
+            Some(open) if is_waiting_for_thread(open) && has_room(open) => open.noise.push(noise),
             _ => {
                 if self.since.len() == MAX_NOISE_BEFORE {
                     self.since.pop_front();
+                    self.dropped += 1;
                 }
                 self.since.push_back(noise);
             }
@@ -309,6 +325,26 @@ mod tests {
             all[0].total().map(|(context, total)| (context, total.latency_ns)),
             Some((TimerlatContext::User, 20))
         );
+    }
+
+    #[test]
+    fn the_noise_of_a_long_activation_is_bounded_and_what_is_left_out_is_counted() {
+        use TimerlatContext::{Irq, Thread, User};
+        let many = (MAX_NOISE + MAX_NOISE_BEFORE) as u64 + 7;
+        let in_user_space = MAX_NOISE_BEFORE as u64 + 5;
+        let end = 100 + many;
+        let noise = (0..many).map(|n| irq(100 + n));
+        let later = (0..in_user_space).map(|n| irq(end + 1 + n));
+        let records = [timerlat(99, 1, Irq)].into_iter().chain(noise).chain([timerlat(end, 1, Thread)]);
+        let (all, _) = assemble(records.clone());
+        assert_eq!((all[0].noise.len(), all[0].noise_left_out), (MAX_NOISE + MAX_NOISE_BEFORE, 7));
+        let at = |noise: Option<&Noise>| noise.map(|noise| noise.at_ns);
+        assert_eq!((at(all[0].noise.first()), at(all[0].noise.last())), (Some(100), Some(end - 1)));
+        let (all, _) = assemble(records.chain(later).chain([timerlat(end + 1_000, 1, User)]));
+        assert_eq!((all[0].noise.len(), all[0].noise_left_out), (MAX_NOISE + 2 * MAX_NOISE_BEFORE, 7 + 5));
+        // What ended long before the next activation cannot have delayed it.
+        let (all, _) = assemble((0..1_000).map(|n| irq(1 + n)).chain([timerlat(2_000, 1, Irq)]));
+        assert_eq!((all[0].before.len(), all[0].noise_left_out), (MAX_NOISE_BEFORE, 0));
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct NoiseSummary {
     pub coverage: TimerlatCoverage,
     /// Buckets of equal width in which single noises are also counted, if requested.
     pub bins: Option<Bins>,
+    /// Whether the tracer runs now and records single noises; otherwise, the summary is of a saved trace.
+    pub is_live: bool,
     first_at_ns: Option<u64>,
 }
 
@@ -203,6 +205,12 @@ impl NoiseSummary {
         self.all.push(record, follows, self.bins);
     }
 
+    /// Forgets all records, but not what was lost: those so far were of another workload.
+    pub fn forget_noise(&mut self) {
+        let coverage = TimerlatCoverage { noise: 0, duration_ns: 0, ..std::mem::take(&mut self.coverage) };
+        *self = Self { coverage, bins: self.bins, is_live: self.is_live, ..Self::default() };
+    }
+
     /// Counts lost records of a CPU; `None` if their number is unknown.
     pub fn lost(&mut self, cpu: u32, events: Option<u64>) {
         match events {
@@ -287,6 +295,16 @@ mod tests {
         let few = singles((0..50).map(|n| (n * 4_000, 4_000, 0)));
         assert_eq!([&apart, &interrupts, &few].map(|summary| summary.all.back_to_back), [0, 0, 49]);
         assert!([apart, interrupts, few].iter().all(|summary| !summary.all.is_mostly_recording()));
+    }
+
+    #[test]
+    fn noise_of_another_workload_is_forgotten_and_losses_are_not() {
+        let mut summary = NoiseSummary::default();
+        summary.push(&record(TimerlatEvent::NmiNoise { start_ns: 0, duration_ns: 1 }));
+        summary.lost(0, Some(3));
+        summary.forget_noise();
+        assert!(summary.cpus.is_empty() && summary.all.counts() == NoiseCounts::default());
+        assert_eq!((summary.coverage.noise, summary.coverage.lost[&0]), (0, 3));
     }
 
     #[test]

@@ -116,7 +116,10 @@ pub struct TimerlatCoverage {
     pub broken: UnreadLines,
     /// Noise records: NMIs, interrupts, softirqs and threads. Without any, nothing can be explained.
     pub noise: u64,
-    /// The time from the first to the last record: ns.
+    /// Noise records that activations lack, because they had more than are kept of one. Their time is unexplained.
+    pub noise_left_out: u64,
+    /// How long was measured: ns. The length of the window of a live run, known at its end; until then, and for a
+    /// saved trace, the time from the first record to the last.
     pub duration_ns: u64,
 }
 
@@ -240,6 +243,7 @@ impl TimerlatSummary {
     /// Adds an activation. Returns whether it reached the threshold.
     fn add(&mut self, one: &ExplainedActivation) -> bool {
         let over = self.options.threshold_ns.is_none_or(|threshold| one.latency_ns >= threshold);
+        self.coverage.noise_left_out += one.activation.noise_left_out;
         for latencies in [self.cpus.entry(one.activation.cpu).or_default(), &mut self.all] {
             for context in TimerlatContext::ALL {
                 let Some(measured) = one.activation.measured(context) else { continue };

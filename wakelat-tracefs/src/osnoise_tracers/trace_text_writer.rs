@@ -75,6 +75,11 @@ pub fn write(record: &TimerlatRecord, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
+/// Writes that `events` records of `cpu` were lost, as `cat trace_pipe` does before the next record of the CPU.
+pub fn write_loss(cpu: u32, events: u64, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "CPU:{cpu} [LOST {events} EVENTS]")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,6 +113,14 @@ mod tests {
         let usual = period(1_000_000_000, 250_000_000);
         assert!(usual.contains(": 1000000        250000  75.00000       0"), "{usual}");
         assert!(period(u64::MAX, 0).contains(" 100.00000 ") && period(0, 7_000).contains("   0.00000 "));
+    }
+
+    #[test]
+    fn a_loss_is_read_back() {
+        let mut text = Vec::new();
+        write_loss(3, 12, &mut text).unwrap();
+        let read = TraceReader::new(&text[..]).next().unwrap().unwrap();
+        assert_eq!(read, Ok(TraceItem::Lost { cpu: 3, events: Some(12) }));
     }
 
     /// Its reader is that of saved traces of any origin, which knows the formats of the kernel.

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _};
 
 use jiff::tz::TimeZone;
 
-use crate::config::{Colour, Config, OutputConfig};
+use crate::config::{Colour, OutputConfig};
 use wakelat_core::render::{OutputFormat, Style};
 
 /// The style of text, and the number of rows if there is a terminal.
@@ -21,10 +21,9 @@ pub fn style(output: &OutputConfig) -> (Style, Option<usize>) {
     (style, rows)
 }
 
-/// The style of the coverage on standard error, if rows of waits or events leave no place for it in the
-/// output.
-pub fn stderr_style(config: &Config, style: &Style) -> Option<Style> {
-    (config.output.format == OutputFormat::Csv && !config.output.quiet)
+/// The style of the coverage on standard error, if rows of CSV leave no place for it in the output.
+pub fn stderr_style(output: &OutputConfig, style: &Style) -> Option<Style> {
+    (output.format == OutputFormat::Csv && !output.quiet)
         .then(|| Style { colour: style.colour && io::stderr().is_terminal(), ..style.clone() })
 }
 

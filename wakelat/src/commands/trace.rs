@@ -26,7 +26,7 @@ use wakelat_core::{
 pub fn trace(config: &Config) -> Result<StopReason> {
     let (source, config) = Source::open(config)?;
     let (style, _) = style(&config.output);
-    let stderr_style = stderr_style(&config, &style);
+    let stderr_style = stderr_style(&config.output, &style);
     source.show(&config, &mut TraceView { stderr_style, waits: config.output.format.waits(style) })
 }
 

@@ -38,7 +38,7 @@ pub fn trace_all(config: &Config, all: &TraceAllConfig) -> Result<StopReason> {
     let (style, _) = style(&config.output);
     let mut view = TraceAllView {
         slices: SliceTracker::new(all.shown),
-        stderr_style: stderr_style(&config, &style),
+        stderr_style: stderr_style(&config.output, &style),
         events: config.output.format.events(&cpu_map, style),
         shown: all.shown,
         filter: &config.filter,

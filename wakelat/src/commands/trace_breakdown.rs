@@ -35,7 +35,7 @@ pub fn trace_breakdown(config: &Config, svg: Option<&Path>) -> Result<StopReason
     let (style, _) = style(&config.output);
     let mut view = TraceBreakdownView {
         timeline: Timeline::new(config.from),
-        stderr_style: stderr_style(&config, &style),
+        stderr_style: stderr_style(&config.output, &style),
         renderer: config.output.format.breakdowns(config.from, style),
         from: config.from,
         longest_ns: None,

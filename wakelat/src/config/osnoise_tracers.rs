@@ -86,6 +86,12 @@ impl TracerConfig {
         has_threshold && self.stops_in_kernel() && !self.stops_unrecorded()
     }
 
+    /// Whether the kernel may have stopped the run at a threshold although no record shows it. `is_complete` is whether
+    /// no record was lost.
+    pub fn may_stop_without_a_record(&self, is_complete: bool) -> bool {
+        self.stops_in_kernel() && self.stops_unrecorded() || self.records_what_stops() && !is_complete
+    }
+
     /// The interval at which to read records: ns. A result that needs only osnoise's samples, one per
     /// period, can wait.
     pub fn drain_interval_ns(&self) -> u64 {

@@ -2,7 +2,7 @@
 //! doubt.
 
 use super::super::{
-    assemble::ActivationCounts,
+    assemble::{ActivationCounts, MAX_NOISE},
     summary::{TimerlatCoverage, UnreadLines},
 };
 use crate::render::{
@@ -45,6 +45,15 @@ pub fn render(coverage: &TimerlatCoverage, style: &Style, out: &mut String) {
         paragraph(TextLine::of(TextStyle::Dim, "note: "), TextStyle::Plain, &text, style, out);
     }
     losses(coverage, style, out);
+    if coverage.noise_left_out > 0 {
+        let text = format!(
+            "{} left out, because wakelat keeps only the first {} of an activation and the last ones: their time is \
+             unexplained",
+            counted(coverage.noise_left_out, "noise record"),
+            thousands(MAX_NOISE as u64),
+        );
+        paragraph(TextLine::of(TextStyle::Warning, "warning: "), TextStyle::Plain, &text, style, out);
+    }
     unread(&coverage.broken, "truncated or malformed", style, out);
     unread(&coverage.foreign, "not part of a trace", style, out);
 }

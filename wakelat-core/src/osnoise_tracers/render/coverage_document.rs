@@ -22,7 +22,10 @@ pub(super) struct TimerlatCoverageDocument {
     skipped: Option<u64>,
     /// Noise records. A live `hist` or `top` records none, and explains only the delay of the interrupt.
     noise: u64,
-    /// Time from the first record to the last.
+    /// Noise records that the activations lack, because one had more than wakelat keeps of it; their time is
+    /// unexplained.
+    noise_left_out: u64,
+    /// Length of the window; for a saved trace, time from its first record to its last.
     duration_ns: u64,
     #[serde(flatten)]
     losses: LossesDocument,
@@ -39,6 +42,7 @@ impl TimerlatCoverageDocument {
             restarts: seen.restarts,
             skipped: coverage.skipped,
             noise: coverage.noise,
+            noise_left_out: coverage.noise_left_out,
             duration_ns: coverage.duration_ns,
             losses: LossesDocument::new(coverage),
         }

@@ -45,7 +45,7 @@ struct NoiseDocument {
 struct NoiseCoverageDocument {
     /// Noise records.
     noise: u64,
-    /// Time from the first record to the last.
+    /// Length of the window; for a saved trace, time from its first record to its last.
     duration_ns: u64,
     #[serde(flatten)]
     losses: LossesDocument,

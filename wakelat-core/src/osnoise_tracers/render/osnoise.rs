@@ -32,8 +32,12 @@ pub fn hist(summary: &NoiseSummary, style: &Style) -> String {
             table(&columns, false, false, style, &mut out);
         }
     } else {
-        let text = "this trace has no single noises; run `echo 1 > events/osnoise/sample_threshold/enable` in tracefs \
-                    to trace them";
+        let text = if summary.is_live {
+            "no single noise was long enough to count; measure longer (`-d`), or count shorter noises (`-T`)"
+        } else {
+            "this trace has no single noises; run `echo 1 > events/osnoise/sample_threshold/enable` in tracefs to \
+             trace them"
+        };
         paragraph(TextLine::of(TextStyle::Warning, "note: "), TextStyle::Plain, text, style, &mut out);
     }
     recording(summary, style, &mut out);

@@ -105,6 +105,29 @@ fn a_histogram_of_the_cost_of_recording_has_a_warning() {
 }
 
 #[test]
+fn a_histogram_without_noise_advises_what_helps_for_its_source() {
+    let mut noise = NoiseSummary::default();
+    let text = osnoise::hist(&noise, &unicode(400));
+    assert!(text.contains("events/osnoise/sample_threshold/enable"), "{text}");
+    noise.is_live = true;
+    let text = osnoise::hist(&noise, &unicode(400));
+    assert!(text.contains("count shorter noises (`-T`)") && !text.contains("tracefs"), "{text}");
+}
+
+#[test]
+fn noise_that_is_left_out_is_reported() {
+    let mut summary = summary_of(fixtures::DOCUMENTATION[1], None);
+    summary.worst[0].activation.noise_left_out = 1_234;
+    summary.coverage.noise_left_out = 1_235;
+    let text = why::text(&summary, &unicode(400));
+    assert!(text.contains("warning: 1,234 noise records of this activation left out"), "{text}");
+    assert!(text.contains("warning: 1,235 noise records left out, because wakelat keeps only the first 16,384 of"));
+    let document: serde_json::Value = serde_json::from_str(&json(&summary, &summary.worst).unwrap()).unwrap();
+    assert_eq!(document["activations"][0]["noise_left_out"], 1_234);
+    assert_eq!(document["coverage"]["noise_left_out"], 1_235);
+}
+
+#[test]
 fn the_counts_of_a_histogram_are_exact() {
     let mut noise = NoiseSummary::default();
     for index in 0..12_345 {

@@ -250,6 +250,9 @@ struct ActivationDocument {
     stack: Vec<String>,
     /// Whether events of this CPU were lost during the activation.
     lossy: bool,
+    /// Noise records of the activation that wakelat has not kept, because there were too many; their time is
+    /// unexplained.
+    noise_left_out: u64,
     /// What the tracer printed when it stopped in this activation.
     stopped: Option<String>,
 }
@@ -299,6 +302,7 @@ impl ActivationDocument {
             shares: one.shares.iter().map(share).collect(),
             stack: activation.stack.iter().map(ToString::to_string).collect(),
             lossy: activation.lossy,
+            noise_left_out: activation.noise_left_out,
             stopped: activation.stopped.clone(),
         }
     }

@@ -69,6 +69,11 @@ pub fn activation(one: &ExplainedActivation, style: &Style, out: &mut String) {
         let text = "records of this CPU were lost during this activation: a cause may be missing";
         paragraph(TextLine::of(TextStyle::Warning, "  warning: "), TextStyle::Plain, text, style, out);
     }
+    if one.activation.noise_left_out > 0 {
+        let records = units::counted(one.activation.noise_left_out, "noise record");
+        let text = format!("{records} of this activation left out: their time is unexplained");
+        paragraph(TextLine::of(TextStyle::Warning, "  warning: "), TextStyle::Plain, &text, style, out);
+    }
     if let Some(why) = &one.activation.stopped {
         paragraph(TextLine::of(TextStyle::Dim, "  stopped: "), TextStyle::Plain, &clean(why, style), style, out);
     }

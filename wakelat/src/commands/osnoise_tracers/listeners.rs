@@ -2,7 +2,10 @@
 
 use std::io::{self, Write};
 
-use super::run::{Listener, TracerRunInfo};
+use super::{
+    run_listener::{Listener, TracerRunInfo},
+    write_coverage,
+};
 use wakelat_core::osnoise_tracers::{
     explain::ExplainedActivation,
     osnoise_summary::NoiseSummary,
@@ -27,6 +30,8 @@ pub struct TimerlatListener {
     lines: render::trace::ActivationLines,
     /// For `trace` in JSON, which writes each activation when it completes.
     document: TimerlatDocumentWriter,
+    /// The style of the coverage on standard error, if the output cannot contain it.
+    pub stderr_style: Option<Style>,
 }
 
 impl TimerlatListener {
@@ -49,6 +54,7 @@ impl TimerlatListener {
             style,
             lines,
             document: TimerlatDocumentWriter::new(&summary_options),
+            stderr_style: None,
         }
     }
 
@@ -103,7 +109,9 @@ impl Listener for TimerlatListener {
             (OutputFormat::Human, _) => render::text(self.options, &summary, &self.style),
         };
         let redraw = if info.redrawn { REDRAW } else { "" };
-        write!(out, "{redraw}{text}")
+        write!(out, "{redraw}{text}")?;
+        write_coverage(&summary.coverage, self.stderr_style.as_ref());
+        Ok(())
     }
 }
 
@@ -113,12 +121,16 @@ pub struct OsnoiseListener {
     view: NoiseView,
     format: OutputFormat,
     style: Style,
+    /// The style of the coverage on standard error, if the output cannot contain it.
+    pub stderr_style: Option<Style>,
 }
 
 impl OsnoiseListener {
     /// Creates a listener without records.
     pub fn new(shown: OsnoiseOptions, format: OutputFormat, style: Style) -> Self {
-        Self { summary: NoiseSummary::new(shown.bins), view: shown.view, format, style }
+        let mut summary = NoiseSummary::new(shown.bins);
+        summary.is_live = true;
+        Self { summary, view: shown.view, format, style, stderr_style: None }
     }
 }
 
@@ -145,7 +157,9 @@ impl Listener for OsnoiseListener {
             (_, NoiseView::Top) => render::osnoise::top(&self.summary, &self.style),
         };
         let redraw = if info.redrawn { REDRAW } else { "" };
-        write!(out, "{redraw}{text}")
+        write!(out, "{redraw}{text}")?;
+        write_coverage(&self.summary.coverage, self.stderr_style.as_ref());
+        Ok(())
     }
 }
 
@@ -183,6 +197,17 @@ mod tests {
         let written = document["activations"].as_array().unwrap().len();
         assert_eq!((written, &document["explained"]["activations"]), (4, &4.into()));
         assert!(pieces > 1, "{pieces}");
+    }
+
+    #[test]
+    fn a_live_histogram_without_noise_advises_no_change_in_tracefs() {
+        let shown = OsnoiseOptions { view: NoiseView::Hist, bins: None };
+        let mut out = Vec::new();
+        OsnoiseListener::new(shown, OutputFormat::Human, Style::default())
+            .end(&TracerRunInfo::default(), &mut out)
+            .unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("`-T`") && !text.contains("tracefs"), "{text}");
     }
 
     #[test]

@@ -1,16 +1,15 @@
 //! One run of a live tracer: sets it up, starts it, reads it for the requested time, stops it, and restores
 //! everything.
 
-use std::{
-    io::{self, Write},
-    time::Duration,
-};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::{
+    run_listener::{Listener, TracerRunInfo},
     source::{self, RecordSource},
+    trace_file::TraceFile,
     user_threads::MeasuringProcesses,
 };
 use crate::{
@@ -24,57 +23,14 @@ use crate::{
     },
     status::status,
 };
-use wakelat_core::osnoise_tracers::{
-    record::{LostByCpu, TimerlatEvent, TimerlatRecord},
-    summary::TimerlatCoverage,
-};
+use wakelat_core::osnoise_tracers::record::{LostByCpu, TimerlatEvent, TimerlatRecord};
 use wakelat_kernel::{Features, Roots, btf::KernelBtf, cpus::Cpus, privilege};
 use wakelat_tracefs::TracefsMount;
 use wakelat_tracefs::osnoise_tracers::{
     stop::{StopThresholds, ThresholdCutoff},
     thread_placement::{self, DmaLatency},
-    trace_text_writer,
     tracer_instance::{TracerSession, clean_up},
 };
-
-/// Receives the records of a run.
-pub trait Listener {
-    /// Called once, before anything else.
-    fn begin(&mut self, _out: &mut dyn Write) -> io::Result<()> {
-        Ok(())
-    }
-
-    /// Called for each record, in the order of time.
-    fn record(&mut self, record: TimerlatRecord, out: &mut dyn Write) -> io::Result<()>;
-
-    /// Called if records of a CPU were lost, before the records that follow them.
-    fn lost(&mut self, cpu: u32, events: u64);
-
-    /// Called at the end of an interval. The output replaces that of the previous interval.
-    fn interval(&mut self, out: &mut dyn Write) -> io::Result<()>;
-
-    /// Called once, at the end of the run.
-    fn end(&mut self, info: &TracerRunInfo, out: &mut dyn Write) -> io::Result<()>;
-}
-
-/// What is known of a run besides its records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TracerRunInfo {
-    /// How long the run has measured: ns.
-    pub duration_ns: u64,
-    /// Events for which the kernel skipped a BPF program. `None` if no programs were used.
-    pub missed: Option<u64>,
-    /// Whether intervals were shown, so that the final output replaces the last one.
-    pub redrawn: bool,
-}
-
-impl TracerRunInfo {
-    /// Adds to the coverage what only the run knows.
-    pub fn add_to(&self, coverage: &mut TimerlatCoverage) {
-        coverage.duration_ns = self.duration_ns;
-        coverage.missed = self.missed;
-    }
-}
 
 /// Runs until a signal, the end of the window, a threshold or a closed output ends the run. Blocks.
 ///
@@ -100,7 +56,7 @@ async fn measure(
     listener: &mut dyn Listener,
 ) -> Result<StopReason> {
     let mut output = Output::open(shown.path.as_deref())?;
-    let saved = config.trace.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let saved = config.trace.as_deref().map(TraceFile::open).transpose()?;
     let roots = Roots::default();
     let tracefs = TracefsMount::mounted()?;
     let features = Features::detect(None);
@@ -150,7 +106,8 @@ async fn measure(
         users,
         info: TracerRunInfo { redrawn: window.interval_ns.is_some(), ..TracerRunInfo::default() },
         lost: LostByCpu::new(),
-        ended_threads: Vec::new(),
+        is_lossy: false,
+        failures: Vec::new(),
         saved,
         listener,
         stop: None,
@@ -198,9 +155,10 @@ async fn measure(
             run.interval(&mut output)?;
         }
         run.check_user_threads()?;
-        // The kernel may have stopped for a noise that is not recorded.
-        if run.stop.is_none() && stopped && !is_over {
-            run.stop = Some(StopReason::Threshold);
+        // A record after the end of the window may have reached the threshold: then the end is due next.
+        let continues = schedule.end_at_ns().is_none_or(|end_ns| clock::monotonic_ns() < end_ns);
+        if run.stop.is_none() && stopped && !is_over && continues {
+            run.stop = Some(run.stopped_without_a_record(config)?);
         }
         if output.reader_is_gone() {
             run.stop = Some(StopReason::NoReader);
@@ -215,16 +173,23 @@ async fn measure(
         status("a single noise stopped the run; use `osnoise hist`, `--auto` or `--trace` to record it");
     }
     run.end(&session, schedule.end_at_ns(), &mut output)?;
-    let Run { source, users, ended_threads, mut trigger, stop, .. } = run;
+    let Run { source, users, mut failures, mut trigger, stop, saved, info, .. } = run;
+    if let Some(lacking) = saved.and_then(|saved| saved.lacking(info.missed.unwrap_or(0)))
+        && !shown.quiet
+    {
+        status(lacking);
+    }
     // Drop the user-space processes first, because the kernel kills them if the tracer stops. Then drop the
     // open files, because they keep the instance busy.
     drop((users, source));
     session.close()?;
-    if let Some(trigger) = &mut trigger {
-        trigger.finish()?;
+    if let Some(trigger) = &mut trigger
+        && let Err(error) = trigger.finish()
+    {
+        failures.push(format!("{error:#}"));
     }
-    if !ended_threads.is_empty() {
-        bail!("{}", ended_threads.join("; "));
+    if !failures.is_empty() {
+        bail!("{}", failures.join("; "));
     }
     Ok(stop.unwrap_or(StopReason::Done))
 }
@@ -242,10 +207,13 @@ struct Run<'a> {
     info: TracerRunInfo,
     /// The losses that were reported to the listener, by CPU.
     lost: LostByCpu,
-    /// Why measuring threads ended before the run did.
-    ended_threads: Vec<String>,
+    /// Whether records of the window were lost.
+    is_lossy: bool,
+    /// What failed, although the run has a result: measuring threads ended before it did, the action at a threshold
+    /// failed, or another process stopped the recording.
+    failures: Vec<String>,
     /// Where to write the records as the text of the tracer.
-    saved: Option<Output>,
+    saved: Option<TraceFile>,
     listener: &'a mut dyn Listener,
     stop: Option<StopReason>,
     /// `None` during the warm-up.
@@ -269,6 +237,7 @@ impl Run<'_> {
     /// now, so that no latency in the warm-up can stop it. Returns when the window begins: ns of CLOCK_MONOTONIC.
     fn begin(&mut self, session: &TracerSession) -> Result<u64> {
         self.lost = self.source.lost()?;
+        self.is_lossy = false;
         let missed = self.source.missed()?.unwrap_or(0);
         let at_ns = clock::monotonic_ns();
         self.window_start = Some(WindowStart { at_ns, missed });
@@ -315,13 +284,19 @@ impl Run<'_> {
         let records = if self.trigger.is_none() { self.cutoff.truncate(records) } else { records };
         if let Some(trigger) = &mut self.trigger {
             for record in &records {
-                if let Some((_, latency_ns)) = self.threshold.reached(&record.event) {
-                    trigger.fire_with(|| environment(record, latency_ns))?;
+                if let Some((_, latency_ns)) = self.threshold.reached(&record.event)
+                    && let Err(error) = trigger.fire_with(|| environment(record, latency_ns))
+                {
+                    // The run ends with its result.
+                    self.failures.push(format!("{error:#}"));
+                    if self.stop.is_none() {
+                        self.stop = Some(StopReason::Done);
+                    }
                 }
             }
         }
         if let Some(saved) = &mut self.saved {
-            saved.write(|out| records.iter().try_for_each(|record| trace_text_writer::write(record, out)))?;
+            saved.write(&records)?;
         }
         let written =
             output.write(|out| records.into_iter().try_for_each(|record| self.listener.record(record, out)))?;
@@ -346,17 +321,41 @@ impl Run<'_> {
         for (cpu, lost) in self.source.lost()? {
             let reported = self.lost.insert(cpu, lost).unwrap_or(0);
             if lost > reported {
+                self.is_lossy = true;
                 self.listener.lost(cpu, lost - reported);
+                if let Some(saved) = &mut self.saved {
+                    saved.lost(cpu, lost - reported)?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// Events of the window for which the kernel skipped a BPF program, as [`TracerRunInfo::missed`].
+    fn missed(&self) -> Result<Option<u64>> {
+        let since = |missed: u64| self.window_start.map_or(0, |start| missed.saturating_sub(start.missed));
+        Ok(self.source.missed()?.map(since))
+    }
+
+    /// Why recording has stopped, if no record of the window reached a threshold: the kernel stopped it for one that
+    /// was not recorded or was lost, or another process did.
+    fn stopped_without_a_record(&mut self, config: &TracerConfig) -> Result<StopReason> {
+        self.report_losses()?;
+        let is_complete = !self.is_lossy && self.missed()?.unwrap_or(0) == 0;
+        if config.may_stop_without_a_record(is_complete) {
+            return Ok(StopReason::Threshold);
+        }
+        let why = "another process stopped the recording (`tracing_on` is 0) before a threshold or the end of the run; \
+                   the result ends there";
+        self.failures.push(why.to_owned());
+        Ok(StopReason::Done)
     }
 
     fn check_user_threads(&mut self) -> Result<()> {
         let Some(users) = &mut self.users else { return Ok(()) };
         for why in users.ended()? {
             status(&why);
-            self.ended_threads.push(why);
+            self.failures.push(why);
         }
         if users.all_ended() && self.stop.is_none() {
             self.stop = Some(StopReason::Done);
@@ -376,8 +375,7 @@ impl Run<'_> {
         let records = self.source.take_remaining()?;
         self.handle_records(records, Some(end_ns), output)?;
         self.show(output)?;
-        let since = |missed: u64| self.window_start.map_or(0, |start| missed.saturating_sub(start.missed));
-        self.info.missed = self.source.missed()?.map(since);
+        self.info.missed = self.missed()?;
         if self.stop != Some(StopReason::NoReader) {
             output.write(|out| self.listener.end(&self.info, out))?;
         }
@@ -397,3 +395,6 @@ fn environment(record: &TimerlatRecord, latency_ns: u64) -> Vec<(&'static str, S
     }
     environment
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,9 @@
 
 use anyhow::{Context as _, Result, bail};
 
+use super::write_coverage;
 use crate::{
+    commands::terminal_style::stderr_style,
     config::SavedTrace,
     session::{
         open_input::{name, open},
@@ -12,7 +14,7 @@ use crate::{
 use wakelat_core::osnoise_tracers::{
     explain::ExplainedActivation,
     osnoise_summary::NoiseSummary,
-    record::{TimerlatContext, TimerlatEvent, TimerlatRecord},
+    record::{TimerlatContext, TimerlatEvent},
     render::{self, NoiseView, OsnoiseOptions, TimerlatOptions, TimerlatView},
     summary::{TimerlatCoverage, TimerlatSummaryBuilder},
     text::{RESOLUTION_NS, TraceErrorKind, TraceItem, TraceParseError, TraceReader},
@@ -94,6 +96,7 @@ pub fn timerlat(saved: &SavedTrace, shown: TimerlatOptions, style: &Style) -> Re
         (OutputFormat::Human, _) => render::text(shown, &summary, style),
     };
     out.write(|out| out.write_all(text.as_bytes()))?;
+    write_coverage(&summary.coverage, stderr_style(&saved.output, style).as_ref());
     Ok(())
 }
 
@@ -107,22 +110,12 @@ pub fn osnoise(saved: &SavedTrace, shown: OsnoiseOptions, style: &Style) -> Resu
     let input = open(&saved.from).with_context(|| format!("cannot read {name}"))?;
     let mut out = Output::open(saved.output.path.as_deref())?;
     let mut summary = NoiseSummary::new(shown.bins);
-    // The file may contain a timerlat trace first, whose noise is not that of the osnoise workload.
-    let mut before: Vec<TimerlatRecord> = Vec::new();
     let mut trace = TraceReader::new(input);
     while let Some(item) = trace.next().with_context(|| format!("cannot read {name}"))? {
         match item {
             Ok(TraceItem::Record(record)) => match record.event {
-                TimerlatEvent::Timerlat { .. } => {
-                    before.clear();
-                }
-                _ if summary.is_empty() => {
-                    before.push(record);
-                    let first = before.last().is_some_and(is_of_osnoise);
-                    if first {
-                        before.drain(..).for_each(|record| summary.push(&record));
-                    }
-                }
+                // The file may contain a timerlat trace first, whose noise is not that of the osnoise workload.
+                TimerlatEvent::Timerlat { .. } if summary.is_empty() => summary.forget_noise(),
                 _ => summary.push(&record),
             },
             Ok(TraceItem::Lost { cpu, events }) => summary.lost(cpu, events),
@@ -139,11 +132,8 @@ pub fn osnoise(saved: &SavedTrace, shown: OsnoiseOptions, style: &Style) -> Resu
         (_, NoiseView::Top) => render::osnoise::top(&summary, style),
     };
     out.write(|out| out.write_all(text.as_bytes()))?;
+    write_coverage(&summary.coverage, stderr_style(&saved.output, style).as_ref());
     Ok(())
-}
-
-fn is_of_osnoise(record: &TimerlatRecord) -> bool {
-    matches!(record.event, TimerlatEvent::Osnoise(_) | TimerlatEvent::SampleThreshold { .. })
 }
 
 /// Counts an item that is not a record in the coverage.

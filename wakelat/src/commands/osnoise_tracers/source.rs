@@ -92,6 +92,19 @@ impl RecordSource {
         })
     }
 
+    /// A source that has no records.
+    #[cfg(test)]
+    pub fn empty() -> Self {
+        Self {
+            programs: None,
+            buffer: None,
+            clock: LocalClock::default(),
+            threads: ThreadNames::default(),
+            symbols: KernelSymbols::default(),
+            pending: Vec::new(),
+        }
+    }
+
     /// Attaches the programs.
     pub fn attach(&mut self) -> Result<()> {
         self.programs.as_mut().map_or(Ok(()), TracerPrograms::attach)

@@ -1,0 +1,110 @@
+use std::{
+    io::{self, Write},
+    path::Path,
+};
+
+use super::*;
+use crate::config::ThresholdAction;
+use wakelat_core::osnoise_tracers::record::TimerlatContext;
+use wakelat_tracefs::osnoise_tracers::Tracer;
+
+/// Counts what a run passes to it.
+#[derive(Default)]
+struct Counting {
+    records: usize,
+}
+
+impl Listener for Counting {
+    fn record(&mut self, _: TimerlatRecord, _: &mut dyn Write) -> io::Result<()> {
+        self.records += 1;
+        Ok(())
+    }
+
+    fn lost(&mut self, _: u32, _: u64) {}
+
+    fn interval(&mut self, _: &mut dyn Write) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn end(&mut self, _: &TracerRunInfo, _: &mut dyn Write) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A run of timerlat that stops at a thread latency of 10 us, if `action` is to stop.
+fn config(action: ThresholdAction) -> TracerConfig {
+    let mut config = TracerConfig::new(Tracer::Timerlat);
+    config.setup.stop_total_us = Some(10);
+    config.setup.stops_in_kernel = action == ThresholdAction::Stop;
+    config.action = action;
+    config
+}
+
+fn run<'a>(config: &TracerConfig, listener: &'a mut dyn Listener) -> Run<'a> {
+    Run {
+        users: None,
+        source: RecordSource::empty(),
+        cutoff: ThresholdCutoff::at(StopThresholds::of(&config.setup)),
+        threshold: StopThresholds::of(&config.setup),
+        records_what_stops: config.records_what_stops(),
+        trigger: (!config.stops_in_kernel()).then(|| ActionRunner::new(config.action.clone())),
+        info: TracerRunInfo::default(),
+        lost: LostByCpu::new(),
+        is_lossy: false,
+        failures: Vec::new(),
+        saved: None,
+        listener,
+        stop: None,
+        window_start: Some(WindowStart { at_ns: 0, missed: 0 }),
+        held: Vec::new(),
+        has_shown: false,
+    }
+}
+
+fn latency(at_ns: u64, latency_ns: u64) -> TimerlatRecord {
+    let event = TimerlatEvent::Timerlat { seq: 1, context: TimerlatContext::Thread, latency_ns };
+    TimerlatRecord { at_ns, cpu: 0, task: None, event }
+}
+
+#[test]
+fn an_action_that_fails_ends_the_run_with_its_result() {
+    let config = config(ThresholdAction::Signal { signal: 0, pid: u32::MAX });
+    let mut listener = Counting::default();
+    let mut output = Output::open(Some(Path::new("/dev/null"))).unwrap();
+    let mut run = run(&config, &mut listener);
+    run.handle_records(vec![latency(1, 10_000), latency(2, 20_000)], None, &mut output).unwrap();
+    assert_eq!(run.stop, Some(StopReason::Done));
+    assert!(run.failures.len() == 1 && run.failures[0].contains("PID"), "{:?}", run.failures);
+    drop(run);
+    assert_eq!(listener.records, 2);
+}
+
+#[test]
+fn only_a_threshold_ends_the_run_as_a_threshold_does() {
+    let with_threshold = config(ThresholdAction::Stop);
+    let without = TracerConfig::new(Tracer::Timerlat);
+    for (config, is_lossy, expected) in [
+        (&without, false, StopReason::Done),
+        (&without, true, StopReason::Done),
+        (&with_threshold, false, StopReason::Done),
+        // The record that reached the threshold may be among those that were lost.
+        (&with_threshold, true, StopReason::Threshold),
+    ] {
+        let mut listener = Counting::default();
+        let mut run = run(config, &mut listener);
+        run.is_lossy = is_lossy;
+        assert_eq!(run.stopped_without_a_record(config).unwrap(), expected);
+        let is_failure = run.failures.iter().any(|why| why.contains("another process"));
+        assert_eq!(is_failure, expected == StopReason::Done, "{:?}", run.failures);
+    }
+}
+
+#[test]
+fn a_noise_that_is_not_recorded_may_have_stopped_the_run() {
+    let mut config = TracerConfig::new(Tracer::Osnoise);
+    config.setup.stop_us = Some(10);
+    let mut listener = Counting::default();
+    assert_eq!(run(&config, &mut listener).stopped_without_a_record(&config).unwrap(), StopReason::Threshold);
+    config.events.single_noises = true;
+    assert_eq!(run(&config, &mut listener).stopped_without_a_record(&config).unwrap(), StopReason::Done);
+}
