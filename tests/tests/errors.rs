@@ -47,7 +47,7 @@ pub fn cases() -> Vec<Case> {
         csv_of_waits_has_its_coverage_on_standard_error,
         a_threshold_that_is_hit_ends_with_exit_code_3,
         the_threshold_action_signals_the_given_process,
-        a_command_of_the_threshold_that_cannot_start_is_named,
+        a_command_of_the_threshold_that_cannot_start_is_named_after_the_result,
     ]
 }
 
@@ -385,13 +385,14 @@ fn a_threshold_that_is_hit_ends_with_exit_code_3() -> TestOutcome {
     Ok(())
 }
 
-fn a_command_of_the_threshold_that_cannot_start_is_named() -> TestOutcome {
-    let mut trace = command(&["trace", "-d", "60s", "--threshold", "1ns", "--on-threshold", "exec:true"]);
+fn a_command_of_the_threshold_that_cannot_start_is_named_after_the_result() -> TestOutcome {
+    let mut hist = command(&["hist", "--json", "-d", "60s", "--threshold", "1ns", "--on-threshold", "exec:true"]);
     // There is no shell.
-    trace.env("PATH", "/nonexistent");
-    let ended = Wakelat::start(trace).end();
+    hist.env("PATH", "/nonexistent");
+    let ended = Wakelat::start(hist).end();
     assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
     assert!(ended.stderr.contains("cannot run `true`"), "{ended:#?}");
+    assert!(JsonReport::parse_all(&ended.stdout)[0].coverage.wakeups.measured > 0);
     Ok(())
 }
 

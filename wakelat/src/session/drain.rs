@@ -78,7 +78,7 @@ impl Run<'_> {
         if self.threshold_ns.is_some_and(|threshold_ns| wait.latency_ns >= threshold_ns) {
             self.windows.count_over();
             if let Some(trigger) = &mut self.trigger
-                && trigger.fire(wait, self.windows.unix_offset_ns())?
+                && trigger.fire(wait, self.windows.unix_offset_ns())
             {
                 self.stop = Some(StopReason::Threshold);
             }

@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command};
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Error, Result, bail};
 
 use crate::config::ThresholdAction;
 use wakelat_core::wait::Wait;
@@ -12,20 +12,18 @@ pub struct ActionRunner {
     action: ThresholdAction,
     fired: bool,
     child: Option<Child>,
+    failure: Option<Error>,
 }
 
 impl ActionRunner {
     /// A runner for `action`, which has not run yet.
     pub fn new(action: ThresholdAction) -> Self {
-        Self { action, fired: false, child: None }
+        Self { action, fired: false, child: None, failure: None }
     }
 
     /// Called for each wait that reaches the threshold: runs the action once. Returns whether the run has to
-    /// stop.
-    ///
-    /// # Errors
-    /// If the signal cannot be sent or the command cannot be started.
-    pub fn fire(&mut self, wait: &Wait, unix_offset_ns: i64) -> Result<bool> {
+    /// stop: that is the action, or it has failed, which [`Self::finish`] returns once the result is written.
+    pub fn fire(&mut self, wait: &Wait, unix_offset_ns: i64) -> bool {
         let at_unix_ns = i128::from(wait.at_ns) + i128::from(unix_offset_ns);
         self.fire_with(|| {
             vec![
@@ -42,16 +40,16 @@ impl ActionRunner {
 
     /// Like [`Self::fire`] for anything else that reaches the threshold: `environment` describes it to a
     /// command. Returns whether the run has to stop.
-    ///
-    /// # Errors
-    /// If the signal cannot be sent or the command cannot be started.
-    pub fn fire_with(&mut self, environment: impl FnOnce() -> Vec<(&'static str, String)>) -> Result<bool> {
-        if std::mem::replace(&mut self.fired, true) {
-            return Ok(self.action == ThresholdAction::Stop);
+    pub fn fire_with(&mut self, environment: impl FnOnce() -> Vec<(&'static str, String)>) -> bool {
+        if !std::mem::replace(&mut self.fired, true) {
+            self.failure = self.start(environment).err();
         }
+        self.failure.is_some() || self.action == ThresholdAction::Stop
+    }
+
+    fn start(&mut self, environment: impl FnOnce() -> Vec<(&'static str, String)>) -> Result<()> {
         match &self.action {
-            ThresholdAction::Continue => {}
-            ThresholdAction::Stop => return Ok(true),
+            ThresholdAction::Continue | ThresholdAction::Stop => {}
             ThresholdAction::Signal { signal, pid } => {
                 let target = i32::try_from(*pid).context("the PID is too large")?;
                 // Not by rustix, whose safe signals are only those with names; a real-time signal has none.
@@ -63,18 +61,20 @@ impl ActionRunner {
             }
             ThresholdAction::Exec(command) => {
                 let child = Command::new("sh").args(["-c", command]).envs(environment()).spawn();
-                // As text: an I/O error would count as one of the output.
-                self.child = Some(child.map_err(|error| anyhow!("cannot run `{command}`: {error}"))?);
+                self.child = Some(child.with_context(|| format!("cannot run `{command}`"))?);
             }
         }
-        Ok(false)
+        Ok(())
     }
 
     /// Waits for the command to end, so that its output is not cut short.
     ///
     /// # Errors
-    /// If the command failed.
+    /// If the signal could not be sent, or the command could not be started or failed.
     pub fn finish(&mut self) -> Result<()> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         let Some(mut child) = self.child.take() else { return Ok(()) };
         let status = child.wait().context("cannot wait for the command of `--on-threshold`")?;
         if !status.success() {

@@ -209,8 +209,8 @@ struct Run<'a> {
     lost: LostByCpu,
     /// Whether records of the window were lost.
     is_lossy: bool,
-    /// What failed, although the run has a result: measuring threads ended before it did, the action at a threshold
-    /// failed, or another process stopped the recording.
+    /// What failed, although the run has a result: measuring threads ended before it did, or another process stopped
+    /// the recording.
     failures: Vec<String>,
     /// Where to write the records as the text of the tracer.
     saved: Option<TraceFile>,
@@ -285,13 +285,10 @@ impl Run<'_> {
         if let Some(trigger) = &mut self.trigger {
             for record in &records {
                 if let Some((_, latency_ns)) = self.threshold.reached(&record.event)
-                    && let Err(error) = trigger.fire_with(|| environment(record, latency_ns))
+                    && trigger.fire_with(|| environment(record, latency_ns))
+                    && self.stop.is_none()
                 {
-                    // The run ends with its result.
-                    self.failures.push(format!("{error:#}"));
-                    if self.stop.is_none() {
-                        self.stop = Some(StopReason::Done);
-                    }
+                    self.stop = Some(StopReason::Threshold);
                 }
             }
         }

@@ -73,8 +73,9 @@ fn an_action_that_fails_ends_the_run_with_its_result() {
     let mut output = Output::open(Some(Path::new("/dev/null"))).unwrap();
     let mut run = run(&config, &mut listener);
     run.handle_records(vec![latency(1, 10_000), latency(2, 20_000)], None, &mut output).unwrap();
-    assert_eq!(run.stop, Some(StopReason::Done));
-    assert!(run.failures.len() == 1 && run.failures[0].contains("PID"), "{:?}", run.failures);
+    assert_eq!(run.stop, Some(StopReason::Threshold));
+    let failure = run.trigger.as_mut().unwrap().finish().unwrap_err().to_string();
+    assert!(failure.contains("PID"), "{failure}");
     drop(run);
     assert_eq!(listener.records, 2);
 }
