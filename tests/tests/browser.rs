@@ -151,7 +151,7 @@ fn a_comparison_shows_the_figures_of_json_and_hostile_names_as_text() -> TestOut
         }
     });
     let page = file("diff.html");
-    let mut diff = command(&["diff", "-q", "--json", "--by", "comm", "--report", &page]);
+    let mut diff = command(&["diff", "-q", "--json", "--by", "comm", "--max-groups", "1000", "--report", &page]);
     let output = diff.args(&arms[0]).arg("--").args(&arms[1]).output().expect("wakelat");
     // Three runs per arm decide nothing, with the page as without it.
     assert_eq!(output.status.code(), Some(5), "{output:?}");

@@ -49,19 +49,19 @@ fn ended(child: Child) -> (Option<i32>, Option<Value>, String) {
 fn a_planted_hog_makes_the_new_arm_worse_and_is_the_first_cause() -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
     let base = format!("taskset -c 0 bash -c '{WORK}'");
-    // A real-time task that is busy on the same CPU for half of the time, whatever else this machine does.
-    let busy =
-        "echo hog > /proc/self/comm; while :; do j=0; while [ $j -lt 1000 ]; do j=$((j+1)); done; sleep 0.002; done";
+    // A real-time task that is busy on the same CPU for half of the time, whatever else this machine does. It pauses
+    // without a process of that name.
+    let busy = "echo hog > /proc/self/comm; exec 3<> <(:); while :; do j=0; while [ $j -lt 1000 ]; do j=$((j+1)); done; read -t 0.002 -u 3; done";
     let new = format!("taskset -c 0 chrt -f 1 bash -c '{busy}' & {base}; kill %1");
-    let flags = ["--json", "--runs", "5", "--class", "wakeup", "--comm", "sleep", "--margin", "20%"];
+    let flags = ["--json", "--runs", "7", "--class", "wakeup", "--comm", "sleep", "--margin", "20%"];
     let (code, document, said) = ended(ab(directory.path(), &flags, &base, &new));
     assert_eq!(code, Some(3), "{document:?} {said}");
     let document = document.expect("a document");
     assert_eq!(document["verdict"], "worse");
     let cause = document["groups"][0]["causes"][0]["name"].as_str().expect("a cause");
     assert!(cause.contains("hog"), "{cause}: {document}");
-    let order: Vec<&str> = said.lines().filter_map(|line| line.split_once(" of 10: ")?.1.split(',').next()).collect();
-    assert_eq!(order.join(" "), "base new new base base new new base base new", "{said}");
+    let order: Vec<&str> = said.lines().filter_map(|line| line.split_once(" of 14: ")?.1.split(',').next()).collect();
+    assert_eq!(order.join(" "), "base new new base base new new base base new new base base new", "{said}");
     Ok(())
 }
 

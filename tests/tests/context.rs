@@ -182,6 +182,7 @@ impl Drop for Contained {
 fn a_task_in_a_pid_namespace_is_shown_with_its_tid_there(attach: AttachCase) -> TestOutcome {
     let contained = Contained::begin()?;
     let tid = contained.tid();
+    // The forker may take the CPU from the sleeper, too.
     let why = measuring(attach, &["why", "--tid", &tid.to_string(), "--collect", "none"]);
     let before = TaskStats::of(tid).voluntary;
     until("the shell has waited for some children", || TaskStats::of(tid).voluntary > before + 20);
@@ -316,7 +317,9 @@ fn fork_bursts(attach: AttachCase, children: u64) -> Value {
         Workload::Forks(ForkWorkload { children, run_ns: 1_000_000, place: TaskPlacement::fifo(cpu) }).stage();
     let mut sleeper = Workload::Sleeper(Sleeper { rounds: 1_000_000, sleep_ns: 1_000_000, place: below }).stage();
     let tid = sleeper.tid("wl-sleeper");
-    let why = measuring(attach, &["why", "--tid", &tid.to_string(), "--class", "wakeup", "--collect", "fork"]);
+    // The forker may take the CPU from the sleeper, too.
+    let why =
+        measuring(attach, &["why", "--tid", &tid.to_string(), "--class", "wakeup,preempted", "--collect", "fork"]);
     let slept = || TaskStats::of(tid).voluntary;
     let until_it_runs = || {
         let before = slept();

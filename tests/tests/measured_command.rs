@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader},
+    os::unix::fs::symlink,
     process::{Command, Stdio},
     time::Instant,
 };
@@ -54,21 +55,23 @@ fn a_run_ends_with_its_command_and_has_its_exit_code() -> TestOutcome {
 fn every_task_of_a_command_is_in_the_window() -> TestOutcome {
     const TASKS: u64 = 20;
     let script = format!("i=0; while [ $i -lt {TASKS} ]; do (exec true) & wait; i=$((i+1)); done");
-    let launched = ["--class", "new", "--by", "comm", "--json", "-q", "--", "bash", "-c", &script];
-    let (code, shown, said) = run(&[&["hist"][..], &launched].concat());
+    // Under a name that no other shell has.
+    let directory = tempfile::tempdir().expect("a directory");
+    let shell = directory.path().join("wl-shell");
+    symlink("/bin/bash", &shell).expect("a link");
+    let filtered = ["hist", "--class", "new", "--by", "comm", "--comm", "wl-shell", "--json", "-q"];
+    let launched = ["--", shell.to_str().expect("a path"), "-c", &script];
+    let (code, shown, said) = run(&[&filtered[..], &launched].concat());
     assert_eq!(code, Some(0), "{said}");
-    let report: Value = serde_json::from_str(shown.trim()).expect("JSON");
-    let of_bash = report["groups"].as_array().expect("groups").iter().filter(|group| group["key"]["comm"] == "bash");
-    let waits: u64 = of_bash.map(|group| group["count"].as_u64().expect("a count")).sum();
-    assert_eq!(waits, TASKS, "{report}");
+    assert_has_new_waits("wl-shell", TASKS, &shown);
     Ok(())
 }
 
-/// Checks that a report of class `new` by name has `expected` waits of `bash` and no others, except for those whose
-/// switches the machine hid.
-fn assert_has_new_waits_of_bash(expected: u64, report: &str) {
+/// Checks that a report of class `new` by name has `expected` waits of tasks named `comm` and no others, except for
+/// those whose switches the machine hid.
+fn assert_has_new_waits(comm: &str, expected: u64, report: &str) {
     let report: JsonReport = serde_json::from_str(report.trim()).expect("JSON");
-    assert!(report.groups.iter().all(|group| group.key["comm"] == "bash"), "{report:?}");
+    assert!(report.groups.iter().all(|group| group.key["comm"] == comm), "{report:?}");
     let waits: u64 = report.groups.iter().map(|group| group.count).sum();
     let by_queue = |terms: &JsonSwitchIns| terms.unknown_start + terms.after_unseen + terms.unseen;
     let hidden = report.coverage.wakeups.missed_switch + report.coverage.switch_ins.as_ref().map_or(0, by_queue);
@@ -93,7 +96,7 @@ fn the_tree_of_a_command_is_the_command_and_all_that_it_forks() -> TestOutcome {
     others.wait().expect("bash");
     for (code, shown, said) in shown {
         assert_eq!(code, Some(0), "{said}");
-        assert_has_new_waits_of_bash(2 * ROUNDS, &shown);
+        assert_has_new_waits("bash", 2 * ROUNDS, &shown);
     }
     Ok(())
 }
@@ -116,7 +119,7 @@ fn the_tree_of_a_process_has_the_descendants_that_exist_already() -> TestOutcome
     wakelat.signal(Signal::SIGINT);
     let ended = wakelat.end();
     assert!(ended.status.success(), "{ended:?}");
-    assert_has_new_waits_of_bash(FORKS, &ended.stdout);
+    assert_has_new_waits("bash", FORKS, &ended.stdout);
     Ok(())
 }
 

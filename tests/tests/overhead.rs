@@ -242,17 +242,28 @@ fn a_limit_is_held_where_few_tasks_wake_each_other() -> TestOutcome {
 /// Runs two at once, one of them without a limit.
 fn a_limit_is_held_by_sampling_and_pauses_on_an_overloaded_machine() -> TestOutcome {
     real_time()?;
+    // Which tasks are sampled is random, and some of them wake many more than others.
+    let shares: Vec<f64> = (0..3)
+        .map_while(|_| {
+            let share = share_sampled_under_a_limit();
+            (!(1.0 / 48.0..=0.5).contains(&share)).then_some(share)
+        })
+        .collect();
+    assert!(shares.len() < 3, "of the wakeups, these shares were sampled: {shares:?}");
+    Ok(())
+}
+
+/// Which part of the wakeups is sampled under a limit, which must be held.
+fn share_sampled_under_a_limit() -> f64 {
     let limit = share_of_many() / 5.0;
     let formatted = percent(limit);
     let arguments = [&["--max-overhead", &formatted, "--comm", "wl-*"][..], &["--comm", "wl-*"]];
     let [(taken, report), (all, _)] = taken(AttachCase::Raw, many_tasks(), WINDOW_NS + ms(1_000), arguments);
     assert_used(limit, assert_held(limit, &taken), &all);
     let wakeups = report.coverage.wakeups;
-    // One task in 8 of 96, at random: fewer than 2, or more than half, has a probability of one in ten thousand.
-    let sampled = 1.0 - wakeups.not_sampled as f64 / wakeups.seen as f64;
-    assert!((1.0 / 48.0..=0.5).contains(&sampled), "{sampled} of the wakeups were sampled: {wakeups:?}");
     assert!(wakeups.paused > 0, "some of so many tasks wait when a pause begins: {wakeups:?}");
-    Ok(())
+    // One task in 8 of 96, at random: fewer than 2, or more than half, has a probability of one in ten thousand.
+    1.0 - wakeups.not_sampled as f64 / wakeups.seen as f64
 }
 
 /// Runs three at once, none of which samples tasks: the run queue's clock, by class and by cgroup, and the tracepoints.
@@ -318,15 +329,24 @@ fn a_limit_is_held_by_pauses_where_causes_are_aggregated_and_by_default_in_a_ser
     Ok(())
 }
 
-/// The waits end at instants of the clock, whatever measuring costs: so the load knows them, and no
-/// sample moves them.
 fn intervals_of_a_sample_contain_the_percentiles_of_all_waits() -> TestOutcome {
+    real_time()?;
+    // By chance, one comparison in a hundred fails.
+    if let Err(why) = compare_samples_with_all_waits() {
+        println!("  {why}; once more");
+        compare_samples_with_all_waits().unwrap_or_else(|again| panic!("{why}; {again}"));
+    }
+    Ok(())
+}
+
+/// Compares samples with the waits that they are of, and returns what they miss. The waits end at instants of the
+/// clock, whatever measuring costs: so the load knows them, and no sample moves them.
+fn compare_samples_with_all_waits() -> Result<(), String> {
     /// Number of independent samples of the same waits.
     const SAMPLES: usize = 16;
     /// Of 16 intervals that contain their percentile in 95 of 100 cases, more than these miss it once
     /// in a thousand times.
     const MISSED_AT_MOST: u32 = 4;
-    real_time()?;
     // Makes the limit bind: as many tasks as an overloaded machine has, on all CPUs.
     let limit = percent(share_of_many() / 4.0);
     let mut staged =
@@ -380,8 +400,12 @@ fn intervals_of_a_sample_contain_the_percentiles_of_all_waits() -> TestOutcome {
     // checked.
     let allowed = 45.0 / (known as f64).sqrt();
     let unbiased = |mean: &u64| (*mean as f64 - 100.0).abs() <= allowed;
-    assert!(mean[..2].iter().all(unbiased), "{mean:?} % on average, {allowed:.0} % allowed: there is a bias");
     assert!(paused > 0, "not all of the time was measured");
-    assert!(missed.iter().all(|missed| *missed <= MISSED_AT_MOST), "{missed:?} of {SAMPLES} miss the percentile");
+    if !mean[..2].iter().all(unbiased) {
+        return Err(format!("{mean:?} % on average, {allowed:.0} % allowed: there is a bias"));
+    }
+    if missed.iter().any(|missed| *missed > MISSED_AT_MOST) {
+        return Err(format!("{missed:?} of {SAMPLES} miss the percentile"));
+    }
     Ok(())
 }

@@ -65,12 +65,18 @@ impl Runner {
         until("the thread is blocked", || procfs::is_blocked(self.tid));
     }
 
-    /// Lets the thread run for `time`. Returns its clock before and after, once it is blocked again.
+    /// Lets the thread run for `time`, in parts: the machine may hide the end of a wait, but not of each of them.
+    /// Returns its clock before and after, once it is blocked again.
     fn run(&self, time: Duration) -> [u64; 2] {
-        self.asked.send(time).expect("the thread is waiting");
-        let ran = self.ran.recv().expect("the thread answers");
-        self.until_blocked();
-        ran
+        const PARTS: u32 = 20;
+        let run_part = |_| {
+            self.asked.send(time / PARTS).expect("the thread is waiting");
+            let ran = self.ran.recv().expect("the thread answers");
+            self.until_blocked();
+            ran
+        };
+        let parts: Vec<[u64; 2]> = (0..PARTS).map(run_part).collect();
+        [parts[0][0], parts[parts.len() - 1][1]]
     }
 }
 

@@ -176,14 +176,21 @@ fn every_switch_matches_a_line_of_perf_timehist(attach: AttachCase) -> TestOutco
 fn switches_of_preempted_tasks_match_perf_timehist(attach: AttachCase) -> TestOutcome {
     let [first, last] = machine::two_cpus()?;
     let load = WakeRace { rounds: 1_000, cpus: [last, first], preemptor: true, sleep_after_ns: 1_000_000 };
-    let (both, untraced) = both(attach, Workload::WakeRace(load), &["wl-wakee", "wl-preemptor"])?;
     let preempted =
         |(switches, _): &Both| switches.iter().filter(|switch| switch.class.as_deref() == Some("preempted")).count();
-    assert!(preempted(&both[0]) > 20, "the wakee is preempted again and again: {}", preempted(&both[0]));
-    for (switches, lines) in &both {
-        assert_same(switches, lines, untraced);
+    // How often the preemptor finds the wakee on its way depends on the machine.
+    let mut found = 0;
+    for _ in 0..10 {
+        let (both, untraced) = both(attach, Workload::WakeRace(load.clone()), &["wl-wakee", "wl-preemptor"])?;
+        for (switches, lines) in &both {
+            assert_same(switches, lines, untraced);
+        }
+        found += preempted(&both[0]);
+        if found > 20 {
+            return Ok(());
+        }
     }
-    Ok(())
+    panic!("the wakee was preempted {found} times");
 }
 
 fn top_finds_the_waits_of_perf_latency(attach: AttachCase) -> TestOutcome {
@@ -191,7 +198,9 @@ fn top_finds_the_waits_of_perf_latency(attach: AttachCase) -> TestOutcome {
     let loads = [
         (Workload::PingPong(PingPong::on_one(cpu, 2_000)), ["wl-ping", "wl-pong"]),
         (
-            Workload::BehindHog(BehindHog { rounds: 50, spin_ns: 2_000_000, cpu, sleeper: Policy::Fifo(20) }),
+            // So many that the time between the two readings of one wait does not show in the mean, even if a hypervisor
+            // has the CPU meanwhile.
+            Workload::BehindHog(BehindHog { rounds: 500, spin_ns: 1_000_000, cpu, sleeper: Policy::Fifo(20) }),
             ["wl-hog", "wl-sleeper"],
         ),
     ];

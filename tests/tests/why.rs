@@ -179,9 +179,14 @@ fn on_an_idle_cpu_no_task_is_in_the_way(attach: AttachCase) -> TestOutcome {
     let due = u128::from(performance.wakeups()) * u128::from(idle_ns) / u128::from(performance.duration_ns) / 2;
     assert!(!was_idle || u128::from(waits) >= due, "{waits} of {due} waits for the way out of idle: {wakeups}");
     if machine::has_own_time() && idle_ns * 10 > performance.duration_ns * 9 {
-        // Other tasks on an emulated machine are the reader and, every ten seconds, the one that makes huge pages.
-        let foreign = ["wakelat", "khugepaged"].map(|name| culprit(&wakeups, "lower", name));
-        let others_ns = all_ns - foreign.iter().sum::<u64>();
+        // The load has no other task. Others on an emulated machine are the reader and, every ten seconds, the one that
+        // makes huge pages; elsewhere, any of the kernel's threads can hold the CPU for ms.
+        let foreign_ns = if machine::is_emulated() {
+            ["wakelat", "khugepaged"].map(|name| culprit(&wakeups, "lower", name)).iter().sum()
+        } else {
+            component(&wakeups, "lower")
+        };
+        let others_ns = all_ns - foreign_ns;
         assert!(by_cpu_ns * 2 > others_ns - component(&wakeups, "stolen"), "tasks were in the way: {wakeups}");
         assert!(!machine::is_emulated() || by_cpu_ns * 20 >= others_ns * 19, "tasks were in the way: {wakeups}");
     }
@@ -241,8 +246,10 @@ fn a_wakeup_sent_to_a_cpu_waits_until_it_takes_interrupts(attach: AttachCase) ->
         if ipi_ns > 0 {
             sent += 1;
             // If one interrupt of the timers ends before all of them have expired, the CPU handles the
-            // wakeup there, and the rest of the wait is the next timer interrupt.
-            let found_ns = ipi_ns + wait.components["idle"] + wait.components["irq"];
+            // wakeup there, and the rest of the wait is the next timer interrupt. The load does not know what the
+            // hypervisor took of it.
+            let by_cpu = ["ipi", "idle", "irq", "stolen"].map(|name| wait.components[name]);
+            let found_ns = by_cpu.iter().sum::<u64>();
             assert!(found_ns >= least.least_ns, "the CPU was in an interrupt for {} ns: {wait:?}", least.least_ns);
         }
     }

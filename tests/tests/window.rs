@@ -56,9 +56,9 @@ const SLEEP_NS: u64 = 500_000;
 const MOST_IN_WINDOW: u64 = WINDOW_NS / SLEEP_NS + 2;
 
 /// A sleeper that runs for at least three times the window.
-fn sleeper() -> Workload {
+fn sleeper(window_ns: u64) -> Workload {
     Workload::Sleeper(Sleeper {
-        rounds: 3 * WINDOW_NS / SLEEP_NS,
+        rounds: 3 * window_ns / SLEEP_NS,
         sleep_ns: SLEEP_NS,
         place: TaskPlacement::fifo(machine::one_cpu()),
     })
@@ -67,7 +67,7 @@ fn sleeper() -> Workload {
 /// Starts `command`, stops it once it measures, and continues it when a sleeper has been woken
 /// throughout its window and long after.
 fn stopped_over_its_end(command: Command) -> (RunOutput, Performance) {
-    let mut staged = sleeper().stage();
+    let mut staged = sleeper(WINDOW_NS).stage();
     let wakelat = Wakelat::measuring(command);
     wakelat.stall();
     let performance = staged.perform();
@@ -81,21 +81,27 @@ fn a_short_window_after_a_warm_up_has_its_length(attach: AttachCase) -> TestOutc
     const SHORT_NS: u64 = 10_000_000;
     let mut line = vec!["hist", "--json", "--comm", "wl-sleeper", "--warm-up", "300ms", "-d", "10ms"];
     line.extend(attach.arguments());
-    let mut staged = sleeper().stage();
-    let wakelat = Wakelat::measuring(command(&line));
-    let performance = staged.perform();
-    let ended = wakelat.end();
-    let [report] = &ended.reports()[..] else { panic!("{ended:#?}") };
-    let terms = report.coverage.wakeups;
-    assert_eq!(report.duration_ns, SHORT_NS);
-    assert!((1..=SHORT_NS / SLEEP_NS + 2).contains(&terms.measured), "{terms:?}, {performance:?}");
-    Ok(())
+    // A hypervisor can have the CPU for as long.
+    for _ in 0..3 {
+        let mut staged = sleeper(WINDOW_NS).stage();
+        let wakelat = Wakelat::measuring(command(&line));
+        let performance = staged.perform();
+        let ended = wakelat.end();
+        let [report] = &ended.reports()[..] else { panic!("{ended:#?}") };
+        let terms = report.coverage.wakeups;
+        assert_eq!(report.duration_ns, SHORT_NS);
+        assert!(terms.measured <= SHORT_NS / SLEEP_NS + 2, "{terms:?}, {performance:?}");
+        if terms.measured > 0 {
+            return Ok(());
+        }
+    }
+    panic!("no wait was measured");
 }
 
 fn a_run_that_ends_in_its_warm_up_has_no_waits(attach: AttachCase) -> TestOutcome {
     let mut line = vec!["hist", "--json", "--warm-up", "60s"];
     line.extend(attach.arguments());
-    let mut staged = sleeper().stage();
+    let mut staged = sleeper(WINDOW_NS).stage();
     let wakelat = Wakelat::measuring(command(&line));
     staged.perform();
     wakelat.signal(Signal::SIGINT);
@@ -155,7 +161,7 @@ fn intervals_that_ended_while_the_reader_was_stopped_are_skipped_and_counted(att
     let mut line = vec!["hist", "--json", "--comm", "wl-sleeper"];
     line.extend(attach.arguments());
     line.extend(["100ms", "1000"]);
-    let mut staged = sleeper().stage();
+    let mut staged = sleeper(WINDOW_NS).stage();
     let wakelat = Wakelat::measuring(command(&line));
     wakelat.stall();
     let performance = staged.perform();
@@ -215,9 +221,10 @@ fn has_programs(pid: u32) -> bool {
 }
 
 fn the_programs_end_with_the_window_while_the_output_is_blocked(attach: AttachCase) -> TestOutcome {
-    // More than a pipe has room for (64 KiB): a wait takes some 400 bytes.
-    let mut staged = sleeper().stage();
-    let line = ["trace", "--json", "--comm", "wl-sleeper", "--attach", attach.name(), "-d", "200ms"];
+    // More than a pipe has room for (64 KiB), also if the load begins late: a wait takes some 400 bytes.
+    const LONG_NS: u64 = 600_000_000;
+    let mut staged = sleeper(LONG_NS).stage();
+    let line = ["trace", "--json", "--comm", "wl-sleeper", "--attach", attach.name(), "-d", "600ms"];
     let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat");
     let mut output = child.stdout.take().expect("a pipe");
     let mut wakelat = Wakelat::from_child(child);
@@ -233,7 +240,7 @@ fn the_programs_end_with_the_window_while_the_output_is_blocked(attach: AttachCa
     assert!(written.len() > 1 << 16, "{} bytes do not block a pipe", written.len());
     let waits = JsonWait::parse_all(&written);
     let report: Value = written.lines().last().map(|line| serde_json::from_str(line).unwrap()).expect("a report");
-    assert_eq!(report["duration_ns"], WINDOW_NS, "{report}");
+    assert_eq!(report["duration_ns"], LONG_NS, "{report}");
     let (not_written, lost) = (&report["not_written"], &report["coverage"]["ring_buffer_full"]);
     assert_eq!((not_written, lost), (&Value::from(0), &Value::from(0)), "{report}");
     assert_eq!(report["coverage"]["measured"], waits.len(), "{report}");
@@ -289,7 +296,7 @@ fn a_recording_whose_reader_has_gone_is_a_failure(attach: AttachCase) -> TestOut
 }
 
 fn a_signal_that_was_ignored_at_the_start_ends_nothing() -> TestOutcome {
-    let mut staged = sleeper().stage();
+    let mut staged = sleeper(WINDOW_NS).stage();
     let mut line = command(&["hist", "--json", "--comm", "wl-sleeper"]);
     let ignore = || {
         // SAFETY: installs no handler.
