@@ -67,7 +67,7 @@ mod tests {
         let mut file = TraceFile::open(&path).unwrap();
         let event = TimerlatEvent::NmiNoise { start_ns: 1, duration_ns: 2 };
         let record = TimerlatRecord { at_ns: 3, cpu: 1, task: None, event };
-        file.write(&[record.clone()]).unwrap();
+        file.write(std::slice::from_ref(&record)).unwrap();
         assert_eq!(file.lacking(0), None);
         file.lost(1, 12).unwrap();
         file.write(&[record]).unwrap();
