@@ -8,6 +8,7 @@ pub mod bucket;
 pub mod cause_sums;
 pub mod classic_fields;
 pub mod counter;
+pub mod cpu_state;
 pub mod cpu_words;
 pub mod direct_table;
 pub mod filter;
@@ -46,7 +47,7 @@ mod pod {
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::task_table::Slot {}
     // SAFETY: repr(C), integers only, without padding.
-    unsafe impl aya::Pod for crate::timeline::CpuState {}
+    unsafe impl aya::Pod for crate::cpu_state::CpuState {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::stack::StackBudget {}
     // SAFETY: repr(C), integers only, without padding.

@@ -2,7 +2,7 @@
 //! waits), and the reservation of those records, whose losses the state counts.
 
 use aya_ebpf::{btf_maps::PerCpuArray, macros::btf_map, maps::ring_buf::RingBufEntry};
-use wakelat_common::timeline::CpuState;
+use wakelat_common::cpu_state::CpuState;
 
 use crate::{maps::add, ring_buffers};
 

@@ -13,11 +13,12 @@ use aya_ebpf::{
 };
 use wakelat_common::{
     Class, Counter,
+    cpu_state::{CpuState, CurrentTask, FirstRead},
     pending_wait::PrevState,
     sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
     timeline::{
-        CpuState, CurrentTask, FirstRead, IDLE_STATE_UNKNOWN, NO_WAIT, SwitchRecord, SwitchRecordFull, UNSEEN_UNKNOWN,
-        feature, flag, kind, prev_state_to_u8, source,
+        IDLE_STATE_UNKNOWN, NO_WAIT, SwitchRecord, SwitchRecordFull, UNSEEN_UNKNOWN, feature, flag, kind,
+        prev_state_to_u8, source,
     },
 };
 

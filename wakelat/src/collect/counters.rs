@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use anyhow::{Context as _, Result};
 use aya::Ebpf;
-use wakelat_common::{Counter, Counters, counter::Subject, timeline::CpuState};
+use wakelat_common::{Counter, Counters, counter::Subject, cpu_state::CpuState};
 
 use super::{Collector, CounterTotals, attach::LoadedProgram, queue_clock_table::QueueTable};
 use wakelat_kernel::{features::counts_missed_runs, release::Release};

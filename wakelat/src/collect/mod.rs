@@ -36,7 +36,7 @@ use aya::{
     maps::{Array, MapData, PerCpuArray},
 };
 use aya_log::EbpfLogger;
-use wakelat_common::{Classes, Counters, cpu_words::CpuWords, filter::Filter, timeline::CpuState};
+use wakelat_common::{Classes, Counters, cpu_state::CpuState, cpu_words::CpuWords, filter::Filter};
 use wakelat_core::{
     recording::{CollectedEvents, Header, MoreEvents},
     report::SwitchInTerms,
