@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::unix::net::UnixStream,
@@ -216,7 +217,15 @@ impl Service {
         let socket = directory.path().join("socket");
         let listen = format!("unix:{}", socket.display());
         let mut command = command(&["serve", "--listen", &listen, "--attach", attach.name(), "--max-overhead", "none"]);
-        command.args(["--otlp", url, "--otlp-interval", "1s", "--otlp-temporality", temporality]);
+        if temporality == "delta" {
+            // The same by a file.
+            let file = directory.path().join("serve.toml");
+            let settings = format!("[otlp]\nurl = \"{url}\"\ninterval = \"1s\"\ntemporality = \"delta\"\n");
+            fs::write(&file, settings).expect("a file");
+            command.arg("--config").arg(file);
+        } else {
+            command.args(["--otlp", url, "--otlp-interval", "1s", "--otlp-temporality", temporality]);
+        }
         command.env("OTEL_RESOURCE_ATTRIBUTES", "zone=a%2Cb");
         let wakelat = Wakelat::measuring(command);
         Self { wakelat, socket, _directory: directory }

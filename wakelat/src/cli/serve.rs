@@ -9,8 +9,8 @@ use super::{
     capture::CaptureFlags,
 };
 use crate::config::{
-    ConfigError, GroupingConfig, KubeletSettings, KubeletUrl, ListenAddress, OtlpConfig, OtlpEndpoint, ServeConfig,
-    ServeFile, ServeOverrides, ServeSettings, ServiceLimit, number, otlp_interval,
+    ConfigError, GroupingConfig, KubeletSettings, KubeletUrl, ListenAddress, OtlpConfig, OtlpEndpoint, OtlpSettings,
+    ServeConfig, ServeFile, ServeOverrides, ServeSettings, ServiceLimit, number, otlp_interval,
 };
 use wakelat_core::{aggregate::key::Key, report::Mode, service::otlp::Temporality};
 use wakelat_kernel::Machine;
@@ -124,10 +124,12 @@ impl ServeFlags {
             let settings = KubeletSettings::new(url, self.kubelet_ca, self.kubelet_token, self.kubelet_insecure);
             settings.map_err(|why| ConfigError::usage("--kubelet", why))
         };
+        let (interval_ns, temporality) = (self.otlp_interval, self.otlp_temporality.into());
         let flags = ServeOverrides {
             listen: self.listen,
             max_series: self.max_series,
             max_overhead: self.max_overhead,
+            otlp: self.otlp.map(|endpoint| OtlpSettings { endpoint, interval_ns, temporality }),
             kubelet: self.kubelet.map(kubelet).transpose()?,
             capture: self.captures.settings()?,
         };
@@ -155,11 +157,8 @@ impl ServeFlags {
         measurement.set_why_counted(GroupingConfig { by, max_groups: settings.max_series, mode }, machine)?;
         measurement.set_service()?;
         let variable = |name: &str| std::env::var(name).ok();
-        let otlp = |endpoint| {
-            let config = OtlpConfig::new(endpoint, self.otlp_interval, self.otlp_temporality.into(), variable);
-            config.map_err(ConfigError::Usage)
-        };
-        let otlp = self.otlp.map(otlp).transpose()?;
+        let otlp = settings.otlp.clone().map(|settings| OtlpConfig::new(settings, variable));
+        let otlp = otlp.transpose().map_err(ConfigError::Usage)?;
         Ok(ServeConfig { measurement, settings, file, otlp, record_arguments, check: self.check })
     }
 }

@@ -66,7 +66,7 @@ pub use injected_error::InjectedError;
 pub use kubelet::{KubeletSettings, KubeletUrl};
 pub use launch::LaunchConfig;
 pub use osnoise_tracers::{SourceChoice, TracerConfig, UserThreadConfig, priority};
-pub use otlp::{OtlpConfig, OtlpEndpoint, interval as otlp_interval};
+pub use otlp::{OtlpConfig, OtlpEndpoint, OtlpSettings, interval as otlp_interval};
 pub use output::{Colour, OutputConfig};
 pub use recording::{
     DEMO, ExportConfig, ExportFormat, RECORDED_INTERVAL_NS, RecordConfig, RecordedInput, RecordedMeasurement, label,

@@ -3,6 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use hyper::header;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::{
     duration,
@@ -61,6 +62,19 @@ impl fmt::Display for OtlpEndpoint {
     }
 }
 
+impl<'de> Deserialize<'de> for OtlpEndpoint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// With the query: it is part of the setting.
+impl Serialize for OtlpEndpoint {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("http://{}{}", self.authority(), self.path))
+    }
+}
+
 /// Parses the interval between two exports: ns, at least a second.
 ///
 /// # Errors
@@ -72,15 +86,38 @@ pub fn interval(text: &str) -> Result<u64, String> {
     }
 }
 
+/// The settings of exports by OTLP.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct OtlpSettings {
+    /// The receiver.
+    #[serde(rename = "url")]
+    pub endpoint: OtlpEndpoint,
+    /// Time between two exports: ns.
+    #[serde(rename = "interval", default = "default_interval", deserialize_with = "parsed", serialize_with = "text")]
+    pub interval_ns: u64,
+    /// What points cover.
+    #[serde(default)]
+    pub temporality: Temporality,
+}
+
+fn default_interval() -> u64 {
+    60_000_000_000
+}
+
+fn parsed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    interval(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+fn text<S: Serializer>(ns: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&duration::text(*ns))
+}
+
 /// Exports by OTLP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtlpConfig {
-    /// The receiver.
-    pub endpoint: OtlpEndpoint,
-    /// Time between two exports: ns.
-    pub interval_ns: u64,
-    /// What points cover.
-    pub temporality: Temporality,
+    /// Where to, and how often.
+    pub settings: OtlpSettings,
     /// Attributes of the resource from the environment; they replace wakelat's own.
     pub resource: Vec<(String, String)>,
     /// Headers of requests.
@@ -94,12 +131,7 @@ impl OtlpConfig {
     /// # Errors
     /// If a variable is not a list of `KEY=VALUE`, separated by commas, or one of the headers is not valid. An error does
     /// not show the value of a header, which may be a password.
-    pub fn new(
-        endpoint: OtlpEndpoint,
-        interval_ns: u64,
-        temporality: Temporality,
-        variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self, String> {
+    pub fn new(settings: OtlpSettings, variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let list = |name: &str| {
             let text = variable(name).unwrap_or_default();
             pairs(&text).ok_or_else(|| format!("`{name}` is not a list of KEY=VALUE, separated by commas"))
@@ -115,7 +147,7 @@ impl OtlpConfig {
             Ok((header::HeaderName::try_from(name.as_str()).map_err(|_| wrong())?, value))
         };
         let headers = list("OTEL_EXPORTER_OTLP_HEADERS")?.into_iter().map(header).collect::<Result<_, String>>()?;
-        Ok(Self { endpoint, interval_ns, temporality, resource, headers })
+        Ok(Self { settings, resource, headers })
     }
 }
 
@@ -173,7 +205,8 @@ mod tests {
     fn the_environment_has_attributes_and_headers_that_are_percent_encoded() {
         let config = |attributes: &str, headers: &str| {
             let endpoint = "http://a:1".parse().unwrap();
-            OtlpConfig::new(endpoint, 1, Temporality::Delta, |name| match name {
+            let settings = OtlpSettings { endpoint, interval_ns: 1, temporality: Temporality::Delta };
+            OtlpConfig::new(settings, |name| match name {
                 "OTEL_RESOURCE_ATTRIBUTES" => Some(attributes.to_owned()),
                 "OTEL_EXPORTER_OTLP_HEADERS" => Some(headers.to_owned()),
                 _ => None,

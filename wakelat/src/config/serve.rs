@@ -4,7 +4,7 @@ use std::{ffi::OsString, fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{CaptureSettings, Config, KubeletSettings, OtlpConfig, ServeSettings, ServiceLimit};
+use super::{CaptureSettings, Config, KubeletSettings, OtlpConfig, OtlpSettings, ServeSettings, ServiceLimit};
 
 /// Where the service listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +105,8 @@ pub struct ServeOverrides {
     pub max_series: Option<usize>,
     /// `--max-overhead`
     pub max_overhead: Option<ServiceLimit>,
+    /// `--otlp` and the flags that need it
+    pub otlp: Option<OtlpSettings>,
     /// `--kubelet` and the flags that need it
     pub kubelet: Option<KubeletSettings>,
     /// `--capture` and the flags that need it
@@ -118,6 +120,7 @@ impl ServeOverrides {
             listen: self.listen.clone().unwrap_or(settings.listen),
             max_series: self.max_series.unwrap_or(settings.max_series),
             max_overhead: self.max_overhead.unwrap_or(settings.max_overhead),
+            otlp: self.otlp.clone().or(settings.otlp),
             kubelet: self.kubelet.clone().or(settings.kubelet),
             capture: self.capture.clone().or(settings.capture),
             ..settings

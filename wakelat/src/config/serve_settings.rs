@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use wakelat_core::service::constant_labels::ConstantLabels;
 
-use super::{CaptureSettings, ConfigError, KubeletSettings, ListenAddress, ServiceLimit, number};
+use super::{CaptureSettings, ConfigError, KubeletSettings, ListenAddress, OtlpSettings, ServiceLimit, number};
 
 /// The largest file that is read: bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -25,6 +25,9 @@ pub struct ServeSettings {
     pub cgroups: CgroupSelection,
     /// Labels that all series have.
     pub labels: ConstantLabels,
+    /// Where totals are exported to, if anywhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub otlp: Option<OtlpSettings>,
     /// How the kubelet is asked for the names of pods, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet: Option<KubeletSettings>,
@@ -42,6 +45,7 @@ impl Default for ServeSettings {
             max_overhead: ServiceLimit::default(),
             cgroups: CgroupSelection::default(),
             labels: ConstantLabels::default(),
+            otlp: None,
             kubelet: None,
             capture: None,
         }
@@ -140,6 +144,11 @@ exclude = [\"*.scope\"]
 [labels]
 cluster = \"a\"
 
+[otlp]
+url = \"http://collector:4318/v1/metrics?key=a\"
+interval = \"10s\"
+temporality = \"delta\"
+
 [kubelet]
 url = \"https://192.0.2.1:10250/pods\"
 ca = \"/etc/ca.crt\"
@@ -166,6 +175,9 @@ size = \"50M\"
         assert_eq!(ServeSettings::parse(&empty.to_toml().unwrap()), Ok(empty));
         let short = ServeSettings::parse("[capture]\nconditions = [\"max>1s\"]\ndir = \"a\"").unwrap();
         assert!(short.to_toml().unwrap().ends_with("duration = \"10s\"\ninterval = \"10m\"\nsize = \"200M\"\n"));
+        let plain = ServeSettings::parse("otlp.url = \"http://[::1]:4318\"").unwrap();
+        let shown = "[otlp]\nurl = \"http://[::1]:4318/v1/metrics\"\ninterval = \"1m\"\ntemporality = \"cumulative\"\n";
+        assert!(plain.to_toml().unwrap().ends_with(shown), "{}", plain.to_toml().unwrap());
         let plain = ServeSettings::parse("kubelet.url = \"http://localhost\"").unwrap();
         assert_eq!(ServeSettings::parse(&plain.to_toml().unwrap()), Ok(plain));
     }
@@ -188,6 +200,7 @@ size = \"50M\"
             PACKAGED.lines().filter_map(|line| line.strip_prefix('#')).filter(is_setting).collect();
         let settings = ServeSettings::parse(&settings.join("\n")).unwrap();
         assert!(settings.cgroups.selects("/system.slice/a.service") && !settings.labels.is_empty(), "{settings:?}");
+        assert!(settings.otlp.is_some_and(|otlp| otlp.interval_ns == 60_000_000_000));
         assert!(settings.kubelet.is_some_and(|kubelet| !kubelet.insecure));
         assert!(settings.capture.is_some_and(|capture| capture.dir.starts_with("/var/lib/wakelat")));
     }
@@ -205,6 +218,10 @@ size = \"50M\"
             ("[capture]\nconditions = []\ndir = \"a\"", "line 1, column 1: 0 conditions are given"),
             ("capture.conditions = [\"max>1s\"]", "line 1, column 1: missing field `dir`"),
             ("listen = ", "line 1, column 10: "),
+            ("[otlp]\ninterval = \"10s\"", "line 1, column 1: missing field `url`"),
+            ("[otlp]\nurl = \"https://a\"", "line 2, column 7: TLS is not supported"),
+            ("otlp = { url = \"http://a\", interval = \"10ms\" }", "line 1, column 38: `10ms` is too short"),
+            ("otlp = { url = \"http://a\", temporality = \"x\" }", "line 1, column 41: unknown variant `x`, expected"),
             ("[kubelet]\nca = \"/ca\"", "line 1, column 1: missing field `url`"),
             ("[kubelet]\nurl = \"a\"", "line 2, column 7: `a` is not a URL of a kubelet"),
             ("[kubelet]\nurl = \"http://a\"\ninsecure = true", "line 1, column 1: `http://a:10255/pods` has no TLS"),

@@ -7,10 +7,10 @@ mod buckets;
 mod messages;
 mod partial_success;
 mod streams;
+mod temporality;
 
 use prost::Message as _;
 
-pub use self::partial_success::PartialSuccess;
 use self::{
     buckets::{OtlpBuckets, SCALE, ZERO_THRESHOLD_NS},
     messages::{
@@ -20,21 +20,12 @@ use self::{
     },
     streams::{StreamKey, StreamPoint, StreamValue, Streams},
 };
+pub use self::{partial_success::PartialSuccess, temporality::Temporality};
 use super::exemplar::WaitExemplar;
 use super::metric_families::{LAST_READ_TIME, MetricsSnapshot, START_TIME, each_family};
 use super::metric_family::{FamilyKind, FamilyMetric, MetricFamily, MetricNumber, MetricUnit, MetricValue};
 use super::pod_labels::POD_NAME_LABELS;
 use crate::why::counted::GroupTotal;
-
-/// What the points of counters and histograms cover.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Temporality {
-    /// Everything since the series began.
-    #[default]
-    Cumulative,
-    /// Everything since the previous export.
-    Delta,
-}
 
 /// Makes requests from totals. Under [`Temporality::Delta`], each export counts what no earlier one has.
 #[derive(Debug)]

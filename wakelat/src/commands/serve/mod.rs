@@ -109,7 +109,7 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
         requests: ReadingRequests::default(),
         file: config.file.clone(),
         manager,
-        otlp_port: config.otlp.as_ref().map(|otlp| otlp.endpoint.port),
+        otlp_port: config.otlp.as_ref().map(|otlp| otlp.settings.endpoint.port),
         otlp,
         kubelet,
         captures,

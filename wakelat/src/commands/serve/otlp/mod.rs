@@ -49,11 +49,11 @@ impl OtlpExports {
     pub fn open(config: &OtlpConfig) -> Result<Self> {
         let receiver = Receiver::resolve(config)?;
         let shared = Rc::new(SharedQueue::default());
-        let delta = config.temporality == Temporality::Delta;
-        let delivery = ExportDelivery { shared, delta, receiver: config.endpoint.to_string() };
+        let delta = config.settings.temporality == Temporality::Delta;
+        let delivery = ExportDelivery { shared, delta, receiver: config.settings.endpoint.to_string() };
         Ok(Self {
-            exporter: OtlpExporter::new(config.temporality, resource(config)),
-            interval_ns: config.interval_ns,
+            exporter: OtlpExporter::new(config.settings.temporality, resource(config)),
+            interval_ns: config.settings.interval_ns,
             exported_ns: 0,
             delivery: Rc::new(delivery),
             receiver,
@@ -146,6 +146,7 @@ fn resource(config: &OtlpConfig) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::OtlpSettings;
 
     #[test]
     fn an_export_is_due_once_in_each_interval_with_readings_that_are_late_or_early() {
@@ -166,7 +167,9 @@ mod tests {
     #[test]
     fn the_environment_replaces_attributes_of_the_resource() {
         let variable = |name: &str| (name == "OTEL_RESOURCE_ATTRIBUTES").then(|| "host.name=a,zone=b".to_owned());
-        let config = OtlpConfig::new("http://a:1".parse().unwrap(), 1, Temporality::Delta, variable).unwrap();
+        let endpoint = "http://a:1".parse().unwrap();
+        let settings = OtlpSettings { endpoint, interval_ns: 1, temporality: Temporality::Delta };
+        let config = OtlpConfig::new(settings, variable).unwrap();
         let all = resource(&config);
         let of = |key: &str| all.iter().filter(|pair| pair.0 == key).map(|pair| pair.1.as_str()).collect::<Vec<_>>();
         assert_eq!((of("host.name"), of("zone"), of("service.name")), (vec!["a"], vec!["b"], vec!["wakelat"]));

@@ -35,7 +35,7 @@ impl Receiver {
     /// # Errors
     /// If the host has no address.
     pub fn resolve(config: &OtlpConfig) -> Result<Self> {
-        let endpoint = &config.endpoint;
+        let endpoint = &config.settings.endpoint;
         let host = endpoint.host.as_str();
         let addresses = http_client::resolve(host, endpoint.port, "--otlp")?;
         let mut headers = header::HeaderMap::new();

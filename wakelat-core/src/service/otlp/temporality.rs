@@ -1,0 +1,14 @@
+//! The temporality of counters and histograms.
+
+use serde::{Deserialize, Serialize};
+
+/// What the points of counters and histograms cover.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Temporality {
+    /// Everything since the series began.
+    #[default]
+    Cumulative,
+    /// Everything since the previous export.
+    Delta,
+}
