@@ -161,7 +161,7 @@ fn a_request_writes_a_file_and_another_process_gets_no_signal() -> TestOutcome {
     for pid in [std::process::id(), other.pid()] {
         let refused = dump(pid);
         let said = String::from_utf8_lossy(&refused.stderr);
-        assert!(!refused.status.success() && said.contains("is no flight recorder"), "{said}");
+        assert!(!refused.status.success() && said.contains("is not a flight recorder"), "{said}");
     }
     ends_well(other);
     ends_well(recorder);

@@ -329,7 +329,7 @@ fn a_setting_without_events_shows_a_table_and_why() -> TestOutcome {
     for (flags, why) in [
         ("--mode aggregate", "`--mode aggregate` sends no events"),
         ("--max-overhead 5%", "a sample of the tasks"),
-        ("--sort p99", "`--sort` is a flag of the table"),
+        ("--sort p99", "`--sort` applies only to the table"),
         ("--attach raw", "only typed tracepoints have every event"),
         ("--attach classic", "only typed tracepoints have every event"),
     ] {

@@ -97,7 +97,7 @@ pub fn run(name: &str, text: &str) -> Result<ComparedRun, String> {
 fn add(run: &mut ComparedRun, report: &SavedReport, cost: &mut [f64; 2]) -> Result<(), String> {
     let conditions = &mut run.conditions;
     if !run.intervals_ns.is_empty() && conditions.from != report.from {
-        return Err(format!("its reports start latency at `{}` and at `{}`", conditions.from, report.from));
+        return Err(format!("its reports measure latency from `{}` and from `{}`", conditions.from, report.from));
     }
     let threshold_ns = report.threshold.as_ref().map(|threshold| threshold.threshold_ns);
     if !run.intervals_ns.is_empty() && conditions.threshold_ns != threshold_ns {
@@ -108,7 +108,7 @@ fn add(run: &mut ComparedRun, report: &SavedReport, cost: &mut [f64; 2]) -> Resu
         return Err("groups are left out of its report; expected reports of `hist --json`".to_owned());
     }
     if report.groups.iter().any(|group| group.key.contains_key("component")) {
-        return Err("its groups are components of waits, not waits; expected reports of another `--by`".to_owned());
+        return Err("its groups are components of waits; expected reports without `--by component`".to_owned());
     }
     debug_assert_eq!(report.schema, "wakelat.report/1");
     (conditions.kernel, conditions.from) = (report.kernel.clone(), report.from.clone());

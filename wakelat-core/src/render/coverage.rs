@@ -202,12 +202,12 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
     for MissingEnd { file, at, is_damaged } in &coverage.missing_ends {
         let name = report.files.get(*file).filter(|_| report.files.are_several());
         let what = name.map_or("the recording".to_owned(), |name| format!("`{}`", clean(&name.file, style)));
-        let found = if *is_damaged {
-            format!("{what} is damaged")
+        let at = thousands(*at);
+        warn(if *is_damaged {
+            format!("{what} is damaged at byte {at}; nothing after it is in the figures")
         } else {
-            format!("{what} has no end: `wakelat record` was killed, or the file is incomplete")
-        };
-        warn(format!("{found}, at byte {}; nothing after it is in the figures", thousands(*at)));
+            format!("{what} is truncated at byte {at}: `wakelat record` was killed, or the file is incomplete")
+        });
     }
     let subjects = [("wakeup", Some(coverage.wakeups)), ("preemption", coverage.preemptions)];
     for (what, terms) in subjects.iter().filter_map(|(what, terms)| Some((what, terms.as_ref()?))) {
@@ -381,9 +381,9 @@ mod tests {
             render(&report, &Style { width: 300, ..Style::default() }, &mut text);
             text
         };
-        assert!(shown(false).contains("the recording has no end: "), "{}", shown(false));
+        assert!(shown(false).contains("the recording is truncated at byte 1,234,567: "), "{}", shown(false));
         assert!(
-            shown(true).contains("! the recording is damaged, at byte 1,234,567; nothing after it"),
+            shown(true).contains("! the recording is damaged at byte 1,234,567; nothing after it"),
             "{}",
             shown(true)
         );

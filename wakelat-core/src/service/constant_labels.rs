@@ -71,7 +71,7 @@ impl ConstantLabels {
                 .enumerate()
                 .all(|(at, c)| c == '_' || c.is_ascii_alphabetic() || at > 0 && c.is_ascii_digit());
             if name.is_empty() || !is_name {
-                return Err(format!("`{name}` is not the name of a label: letters, digits and `_`, not first a digit"));
+                return Err(format!("`{name}` is not a label name; expected letters, digits and `_`, no digit first"));
             }
             if name.starts_with("__") || RESERVED.iter().chain(&POD_NAME_LABELS).any(|reserved| reserved == name) {
                 return Err(format!("the label `{name}` is reserved"));

@@ -35,15 +35,15 @@ pub(super) struct AbFlags {
     output: PathBuf,
 
     /// Run this shell command before each run of A
-    #[arg(long, value_name = "SHELL", help_heading = "Runs")]
+    #[arg(long, value_name = "COMMAND", help_heading = "Runs")]
     setup_a: Option<String>,
 
     /// Run this shell command before each run of B
-    #[arg(long, value_name = "SHELL", help_heading = "Runs")]
+    #[arg(long, value_name = "COMMAND", help_heading = "Runs")]
     setup_b: Option<String>,
 
     /// Run this shell command after each run
-    #[arg(long, value_name = "SHELL", help_heading = "Runs")]
+    #[arg(long, value_name = "COMMAND", help_heading = "Runs")]
     cleanup: Option<String>,
 
     #[command(flatten)]

@@ -26,7 +26,7 @@ pub struct CompareFlags {
     #[arg(long, value_name = "AS", hide_possible_values = true, help_heading = "Verdict")]
     pub inconclusive: Option<InconclusiveAs>,
 
-    /// Give a verdict even with one run per arm; it is only about these two runs
+    /// Give a verdict even with one run per arm; it holds only for these two runs
     #[arg(long, help_heading = "Verdict")]
     pub accept_single_runs: bool,
 
@@ -121,7 +121,7 @@ impl CompareFlags {
         }
         for (flag, is_given) in [("--include-self", self.filter.include_self), ("--tree", self.filter.tree)] {
             if is_given {
-                return Err(ConfigError::usage(flag, "is a flag of a measurement; leave it out").into());
+                return Err(ConfigError::usage(flag, "only applies to a measurement; leave it out").into());
             }
         }
         let output = OutputConfig {

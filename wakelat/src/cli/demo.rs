@@ -31,7 +31,7 @@ pub(super) struct DemoFlags {
     #[arg(long, value_name = "FILE")]
     report: Option<OsString>,
 
-    /// Also write the causes of its waits as a picture (SVG)
+    /// Also write the causes of the waits as a picture (SVG)
     #[arg(long, value_name = "FILE")]
     svg: Option<OsString>,
 

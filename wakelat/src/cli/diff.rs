@@ -12,8 +12,8 @@ Examples:
   wakelat diff base-*.wakelat -- new-*.wakelat       did the waits get longer? exit 3 if so
   wakelat diff a.wakelat -- b.wakelat                one run each: what differs, without a verdict
   wakelat diff --by comm --margin p99=10% base-* -- new-*   by name, with 10 % only for p99
-  wakelat diff --limit 'p99<2ms' base-* -- new-*     whether the new arm keeps a limit
-  wakelat diff base.json -- new.json                 reports of `hist --json`, an interval each
+  wakelat diff --limit 'p99<2ms' base-* -- new-*     whether the new arm stays within a limit
+  wakelat diff base.json -- new.json                 reports of `hist --json`, one per interval
   wakelat diff --markdown base-* -- new-*            for a comment on a pull request
   wakelat diff --report diff.html base-* -- new-*    a page that opens in any browser";
 

@@ -28,7 +28,7 @@ pub(super) struct FlightRecorderFlags {
     #[arg(long, value_name = "N", value_parser = number::rows, allow_hyphen_values = true, default_value = "10", requires = "last")]
     max_files: usize,
 
-    /// Run this command with `sh -c` every second, and write a file when it fails; a command that does not end is no failure
+    /// Run this command with `sh -c` every second, and write a file when it fails; a command that does not end is not a failure
     #[arg(long, value_name = "COMMAND", requires = "last")]
     check: Option<String>,
 }

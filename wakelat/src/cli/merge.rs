@@ -35,7 +35,7 @@ impl MergeFlags {
         let output = OutputConfig { quiet: self.quiet, ..OutputConfig::to(Some(&self.output))? };
         for path in &self.input {
             if path.as_os_str() == "-" {
-                return Err(ConfigError::usage("--input", "`-` has no name to be found by; expected files"));
+                return Err(ConfigError::usage("--input", "`-` has no file name to keep; expected files"));
             }
             output.check_input("--input", path)?;
         }

@@ -200,7 +200,7 @@ fn stop_flags(tracer: Tracer) -> &'static str {
 
 /// The CPUs of the list, if all of them are online.
 fn online(flag: &str, ranges: &Ranges, machine: &Machine) -> Result<Cpus, ConfigError> {
-    let cpus = Cpus::of(ranges).map_err(|_| ConfigError::usage(flag, "expected CPU numbers from 0 on"))?;
+    let cpus = Cpus::of(ranges).map_err(|_| ConfigError::usage(flag, "expected CPU numbers of 0 or more"))?;
     let online =
         Cpus::read(&machine.roots.sys, "online").map_err(|error| ConfigError::unmet(flag, format!("{error:#}")))?;
     // Stops at the first CPU that is not online: a list may be longer than any machine.
@@ -208,7 +208,7 @@ fn online(flag: &str, ranges: &Ranges, machine: &Machine) -> Result<Cpus, Config
     match missing {
         Some(cpu) => Err(ConfigError::usage(
             flag,
-            format!("CPU `{cpu}` is not online; expected CPUs from the online ones, `{online}`"),
+            format!("CPU `{cpu}` is not online; expected online CPUs, which are `{online}`"),
         )),
         None => Ok(cpus),
     }

@@ -15,19 +15,19 @@ Examples:
   wakelat top                        on a terminal: interactive screens; ? lists the keys, q quits
   wakelat top --batch                a table of tasks with the longest waits, every second
   wakelat top --sort p99 -n 20       a table of the twenty tasks with the worst 99th percentile
-  wakelat top --last                 the same of only the last second
+  wakelat top --last                 a table of only the last second
   wakelat top --by cgroup            a table of cgroups instead of tasks
   wakelat top -d 5s --json           JSON after five seconds
   wakelat top -i file.wakelat        the tasks of a recording
 
 On a terminal, the screens show tasks, cgroups and what they waited for. `s` saves a recording
 of the last 30 seconds, and `h` an HTML report. top prints a table instead if the output is not
-a terminal, with --batch, with a flag of the table (--sort, --limit, --last, --by), and if the
+a terminal, with --batch, with a table flag (--sort, --limit, --last, --by), or if the
 kernel sends no events (--mode aggregate, --max-overhead).
 The table covers all waits since the start (--last: in the last interval), of all classes, including
 preempted tasks (see --class). `run time` is the CPU time that the kernel accounted to a thread in
-that time; `-` means unknown. Tables of threads have this column, and tables of recordings, which
-add up the recorded slices of each group.";
+that time; `-` means unknown. Tables of threads have this column, and so do tables of recordings,
+where it is the sum of the recorded slices of each group.";
 
 /// Show the tasks that wait longest, live: interactive screens on a terminal, otherwise a table
 #[derive(Debug, Args)]

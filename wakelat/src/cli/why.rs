@@ -93,8 +93,8 @@ impl WhyFlags {
         machine: impl FnOnce() -> Result<Machine, CliError>,
     ) -> Result<Command, CliError> {
         if given("from") && self.common.filter.from != FromEvent::Queued {
-            let why = "`why --mode aggregate` uses the run queue's own clock, `queued`, with which one program finds \
-                       the causes; leave out `--from`, or use `--mode samples`";
+            let why = "`why --mode aggregate` always uses the run queue's own clock, `queued`; leave out `--from`, or \
+                       use `--mode samples`";
             return Err(CliError::Usage(format!("`--from`: {why}")));
         }
         if let Some(flag) =

@@ -39,7 +39,7 @@ impl FollowedProcesses {
                 return Ok(());
             }
             for pid in found {
-                self.accepted.insert(pid, 1, 0).context("cannot follow so many processes")?;
+                self.accepted.insert(pid, 1, 0).context("cannot follow this many processes")?;
             }
         }
     }

@@ -18,7 +18,7 @@ pub fn dump(dump: DumpConfig) -> Result<()> {
     let process = fs::read_to_string(path).with_context(|| format!("there is no process `{pid}`"))?;
     // Any other process would be ended by the signal.
     if !is_flight_recorder(&process) {
-        bail!("process `{pid}` is no flight recorder; expected the PID of `wakelat record --last`");
+        bail!("process `{pid}` is not a flight recorder; expected the PID of `wakelat record --last`");
     }
     let target = i32::try_from(pid).ok().and_then(Pid::from_raw).context("the PID is too large")?;
     kill_process(target, Signal::USR1).with_context(|| format!("cannot send SIGUSR1 to process `{pid}`"))?;

@@ -23,7 +23,7 @@ pub fn merge(config: &Config) -> Result<StopReason> {
     // Reads their headers, and checks that they can be shown together.
     let (source, _) = Source::open(config)?;
     if source.headers().iter().any(|header| header.text.is_some()) {
-        bail!("the text of a trace is no recording; give recordings of `wakelat record`");
+        bail!("the text of a trace is not a recording; give recordings of `wakelat record`");
     }
     drop(source);
     let input = config.input.as_ref().context("recordings are given")?;
@@ -65,7 +65,7 @@ impl<R: Read> Read for ExactLength<R> {
         let wanted = bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let read = self.contents.read(&mut bytes[..wanted])?;
         if read == 0 && wanted > 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it has become shorter meanwhile"));
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it became shorter while it was read"));
         }
         self.left -= read as u64;
         Ok(read)

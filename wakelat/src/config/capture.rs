@@ -57,7 +57,7 @@ impl FromStr for CaptureRule {
         let statistic = WaitStatistic::ALL.into_iter().find(|statistic| statistic.name() == name.trim());
         let statistic = statistic.ok_or_else(|| {
             let names = WaitStatistic::ALL.map(WaitStatistic::name).join(", ");
-            expected(&format!("`{}` is none of {names}", name.trim()))
+            expected(&format!("`{}` is not one of {names}", name.trim()))
         })?;
         let limit_ns = duration::with_unit(limit.trim()).map_err(|why| expected(&why))?;
         let hold_ns = hold.map_or(Ok(0), |hold| duration::seconds(hold.trim())).map_err(|why| expected(&why))?;
@@ -211,7 +211,7 @@ mod tests {
         for (text, expected) in [
             ("", "there is no `>`"),
             ("p99<20ms", "there is no `>`"),
-            ("p98>20ms", "`p98` is none of p50, p90, p99, p99.9, max"),
+            ("p98>20ms", "`p98` is not one of p50, p90, p99, p99.9, max"),
             ("p99>20", "has no unit"),
             ("p99>20ms for", "`20ms for` is not a time"),
             ("p99>20ms for ever", "`ever` is not a time"),

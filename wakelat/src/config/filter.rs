@@ -92,7 +92,7 @@ impl FilterConfig {
                 return Err(ConfigError::usage("--tree", why));
             }
             (false, true) => {
-                let why = "there is no process to begin with; give a command after `--`, or `--pid`";
+                let why = "there is no process to start from; give a command after `--`, or `--pid`";
                 return Err(ConfigError::usage("--tree", why));
             }
         }

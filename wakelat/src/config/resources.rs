@@ -106,7 +106,7 @@ fn default_max_tasks(machine: &Machine) -> u32 {
 fn ring(bytes: u64, machine: &Machine) -> Result<(u32, Option<String>), ConfigError> {
     let rounded = bytes.max(machine.page_bytes.into()).checked_next_power_of_two();
     let Some(rounded) = rounded.filter(|rounded| *rounded <= MAX_RING_BYTES) else {
-        let why = format!("`{bytes}` bytes are too many; expected at most `2G`, the kernel's limit for a ring buffer");
+        let why = format!("`{bytes}` bytes is too large; expected at most `2G`, the kernel's limit for a ring buffer");
         return Err(ConfigError::usage("--ring-size", why));
     };
     let note = (rounded != bytes).then(|| {

@@ -88,7 +88,8 @@ impl ServeSettings {
     /// # Errors
     /// If a path is not UTF-8: a file cannot have it.
     pub fn to_toml(&self) -> Result<String, ConfigError> {
-        toml::to_string(self).map_err(|error| ConfigError::Usage(format!("settings that no file can have: {error}")))
+        toml::to_string(self)
+            .map_err(|error| ConfigError::Usage(format!("cannot print these settings as a file: {error}")))
     }
 }
 

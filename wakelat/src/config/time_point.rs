@@ -40,7 +40,7 @@ pub(crate) fn time_range(since: Option<TimePoint>, until: Option<TimePoint>) -> 
         _ => false,
     };
     if is_empty {
-        return Err(ConfigError::usage("--until", "must be later than `--since` and the begin of the recording"));
+        return Err(ConfigError::usage("--until", "must be later than `--since` and the beginning of the recording"));
     }
     Ok(TimeRange { since, until })
 }

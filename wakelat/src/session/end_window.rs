@@ -37,7 +37,7 @@ pub fn warn_of_unfollowed(collector: &Collector) -> Result<()> {
     match collector.unfollowed_descendants()? {
         0 => {}
         count => status(format_args!(
-            "{count} descendants are not measured: at most {MAX_PROCESSES} processes at a time are"
+            "{count} descendants are not measured: the limit is {MAX_PROCESSES} processes at a time"
         )),
     }
     Ok(())

@@ -81,7 +81,7 @@ fn sentences(report: &Report, context: &Context<'_>, say: &mut dyn FnMut(&str)) 
     let what = if switch_ins.is_some() { "switch-ins" } else { "wakeups and preemptions" };
     say(&format!("{waits} measured in {length}; {seen_text} {what} seen, of which not all begin a wait."));
     say(&match lost {
-        0 => "None was lost: the figures are of all waits.".to_owned(),
+        0 => "None was lost: the figures cover all waits.".to_owned(),
         lost => format!(
             "{} lost ({}): the figures lack them. The account below says why, and what helps.",
             units::counted(lost, "wait"),
@@ -115,7 +115,7 @@ pub fn help(look: &Look, width: usize) -> Vec<String> {
     const KEYS: usize = 29;
     let keys = [
         ("#Move", ""),
-        ("up down PgUp PgDn Home End", "select a row; so does the wheel of the mouse"),
+        ("up down PgUp PgDn Home End", "select a row; so does the mouse wheel"),
         ("Tab, Shift+Tab", "the next panel: groups, causes, longest waits"),
         ("Enter, second click", "from a group to its tasks, a task, one of its waits, and its culprit"),
         ("Esc, Backspace", "back"),

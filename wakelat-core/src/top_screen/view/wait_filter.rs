@@ -55,7 +55,7 @@ impl WaitFilter {
     fn add(&mut self, flag: &str, value: &str) -> Result<(), String> {
         let id = |what: &str| match value.parse::<u32>() {
             Ok(id) if id > 0 => Ok(id),
-            _ => Err(format!("`{value}` is no {what}")),
+            _ => Err(format!("`{value}` is not a {what}")),
         };
         match flag {
             "--comm" => {
@@ -66,7 +66,7 @@ impl WaitFilter {
             "--tid" | "-t" => self.tids.push(id("TID")?),
             "--cgroup" => match value.trim_end_matches('/') {
                 path if value.starts_with('/') => self.cgroups.push(path.to_owned()),
-                _ => return Err(format!("`{value}` is no path of a cgroup; it begins with `/`")),
+                _ => return Err(format!("`{value}` is not the path of a cgroup; expected one that begins with `/`")),
             },
             "--class" => match Class::ALL.into_iter().find(|class| class.name() == value) {
                 Some(class) => self.classes.push(class),
@@ -77,7 +77,7 @@ impl WaitFilter {
                 let (first, last) = value.split_once('-').unwrap_or((value, value));
                 match (first.parse(), last.parse()) {
                     (Ok(first), Ok(last)) if first <= last => self.cpus.push((first, last)),
-                    _ => return Err(format!("`{value}` is no CPU or range of CPUs, such as 0-3")),
+                    _ => return Err(format!("`{value}` is not a CPU or a range of CPUs, such as 0-3")),
                 }
             }
         }
@@ -172,10 +172,10 @@ mod tests {
     fn an_invalid_filter_says_what_is_wrong() {
         let error = |text: &str| WaitFilter::parse(text).err().unwrap_or_default();
         assert_eq!(error("--pid"), "`--pid` needs a PID");
-        assert_eq!(error("--pid x"), "`x` is no PID");
-        assert_eq!(error("--cpu 3-1"), "`3-1` is no CPU or range of CPUs, such as 0-3");
+        assert_eq!(error("--pid x"), "`x` is not a PID");
+        assert_eq!(error("--cpu 3-1"), "`3-1` is not a CPU or a range of CPUs, such as 0-3");
         assert_eq!(error("--class old"), "no class `old`; expected wakeup, new, preempted or runqueue");
-        assert_eq!(error("--cgroup a"), "`a` is no path of a cgroup; it begins with `/`");
+        assert_eq!(error("--cgroup a"), "`a` is not the path of a cgroup; expected one that begins with `/`");
         assert!(error("--prio 1").starts_with("no filter `--prio`"), "{}", error("--prio 1"));
         assert!(error("--comm [").starts_with("`[`: "), "{}", error("--comm ["));
     }

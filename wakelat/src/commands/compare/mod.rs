@@ -55,7 +55,7 @@ pub fn diff(config: &DiffConfig) -> Result<Outcome> {
 pub fn ab(config: &AbConfig) -> Result<Outcome> {
     let [base, new] = interleaved_runs::record(config)?;
     if base.is_empty() || new.is_empty() {
-        bail!("stopped before both commands had a whole run; nothing to compare");
+        bail!("stopped before both commands had completed a run; nothing to compare");
     }
     compare_files(&base, &new, &config.compare)
 }

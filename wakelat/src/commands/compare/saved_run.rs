@@ -23,7 +23,7 @@ pub fn read(path: &Path, config: &CompareConfig) -> Result<(ComparedRun, HtmlSou
     let name = path.display().to_string();
     if fs::metadata(path).is_ok_and(|file| !file.is_file()) {
         return Err(
-            ConfigError::Usage(format!("`{name}` is not a file; each run is read from its beginning twice")).into()
+            ConfigError::Usage(format!("`{name}` is not a regular file, which a run must be: it is read twice")).into()
         );
     }
     if is_json(path).with_context(|| replay::unreadable(path))? {

@@ -110,7 +110,7 @@ impl FlightRecorder {
     pub fn finish(mut self) -> Result<()> {
         if self.ignored > 0 {
             let triggers = units::counted(self.ignored, "trigger");
-            status(format_args!("{triggers} came too soon after a file and had none of their own"));
+            status(format_args!("{triggers} came too soon after another and wrote no file"));
         }
         self.note_written(true);
         match self.failed {

@@ -46,7 +46,7 @@ pub(super) fn each(
 fn open(source: &HistogramSource) -> Result<(String, Box<dyn BufRead>)> {
     let HistogramSource { name: source, instance, .. } = source;
     if instance.is_some() && event_of(source).is_none() {
-        let why = format!("`{source}` is no event, and only events are in an instance");
+        let why = format!("`{source}` is not an event; expected one of the instance, such as `sched:sched_switch`");
         return Err(ConfigError::usage("--instance", why).into());
     }
     if source == "-" {

@@ -97,7 +97,7 @@ impl Captures {
             self.process = None;
             self.counts.is_running = false;
             self.replied(CaptureReply::Failed { why: "the capture process has ended".to_owned() });
-            status("warning: the capture process has ended; no condition has a capture any more");
+            status("warning: the capture process has ended; restart wakelat to capture again");
             return;
         }
         if let (Some(reason), Some(process)) = (self.watch.due(monotonic_ns()), &mut self.process) {

@@ -213,7 +213,7 @@ impl View for ServiceView {
                     ("capture", settings.capture != capture),
                 ];
                 for (name, _) in fixed.iter().filter(|(_, differs)| *differs) {
-                    status(format_args!("`{name}` changes with the next start"));
+                    status(format_args!("`{name}` changes only when wakelat is restarted"));
                 }
                 totals.apply(ServeSettings { listen, max_overhead, kubelet, capture, ..settings });
                 status(format_args!("read `{}` again", file.path.display()));

@@ -62,7 +62,7 @@ fn has_terminal(config: &Config, table: TableConfig) -> bool {
 /// table.
 fn obstacle(config: &Config, table: TableConfig) -> Option<String> {
     if let Some(flag) = table.flag {
-        return Some(format!("`{flag}` is a flag of the table"));
+        return Some(format!("`{flag}` applies only to the table"));
     }
     if table.mode == Some(Mode::Aggregate) {
         return Some("`--mode aggregate` sends no events from the kernel".to_owned());

@@ -187,7 +187,7 @@ pub fn check(
         found.push_str(&format!("; these numbers do not explain the difference of class {}", differing.join(", ")));
     }
     if unaccounted != 0 {
-        found.push_str(&format!("; {unaccounted} switch-ins are in no term of the queue clock"));
+        found.push_str(&format!("; {unaccounted} switch-ins are unaccounted for by the queue clock"));
     }
     let short = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
     let [wakeup, new, preempted] = [Class::Wakeup, Class::New, Class::Preempted].map(of_class);

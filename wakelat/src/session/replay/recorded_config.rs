@@ -92,7 +92,7 @@ fn config_of_one(header: &Header, config: &Config, input: &RecordedInput) -> Res
         .max(header.threshold_ns)
         .map(|threshold_ns| ThresholdConfig { threshold_ns, action: ThresholdAction::Continue });
     if config.window.interval_ns.is_some_and(|interval_ns| interval_ns < RECORDED_INTERVAL_NS) {
-        let why = "too short for the readings of a recording; expected an interval of at least `1s`";
+        let why = "the interval is too short for a recording; expected at least `1s`";
         return Err(ConfigError::Usage(why.to_owned()));
     }
     if config.by.contains(&Key::Waker) {

@@ -105,14 +105,14 @@ fn check_text(path: &Path, input: &RecordedInput) -> Result<(), ConfigError> {
     let is = format!("{} is the text of a trace", open_input::name(path));
     let refused = |flag, why| Err(ConfigError::usage(flag, format!("{is}, {why}")));
     if input.is_strict {
-        return refused("--strict", "which does not show whether its end is missing; leave out the flag");
+        return refused("--strict", "which does not show whether it is truncated; leave out the flag");
     }
     if input.paths.len() > 1 {
         return refused("--input", "whose clock is not comparable with those of other files; show it alone");
     }
     let ends = [("--since", input.range.since), ("--until", input.range.until)];
     match ends.into_iter().find_map(|(flag, end)| end.map(|_| flag)) {
-        Some(flag) => refused(flag, "of which all is shown; leave out the flag"),
+        Some(flag) => refused(flag, "which is always shown in full; leave out the flag"),
         None => Ok(()),
     }
 }

@@ -70,7 +70,7 @@ impl Kubelet {
         let url = &settings.url;
         let addresses = http_client::resolve(&url.host, url.port, "--kubelet")?;
         let mut headers = header::HeaderMap::new();
-        let not_a_host = || format!("`{}` is no host (`--kubelet`)", url.host);
+        let not_a_host = || format!("`{}` is not a host name (`--kubelet`)", url.host);
         headers.insert(header::HOST, header::HeaderValue::try_from(url.authority()).with_context(not_a_host)?);
         headers.insert(header::USER_AGENT, http_client::USER_AGENT);
         headers.insert(header::ACCEPT, header::HeaderValue::from_static("application/json"));
@@ -127,7 +127,7 @@ fn bearer(token: &Path) -> io::Result<header::HeaderValue> {
     let mut text = String::new();
     File::open(token)?.take(MAX_TOKEN).read_to_string(&mut text)?;
     let value = header::HeaderValue::try_from(format!("Bearer {}", text.trim()));
-    let mut value = value.map_err(|_| io::Error::other("it has characters that no token has"))?;
+    let mut value = value.map_err(|_| io::Error::other("it has characters that a token cannot have"))?;
     value.set_sensitive(true);
     Ok(value)
 }

@@ -40,7 +40,7 @@ impl Receiver {
         let addresses = http_client::resolve(host, endpoint.port, "--otlp")?;
         let mut headers = header::HeaderMap::new();
         let authority = header::HeaderValue::try_from(endpoint.authority())
-            .with_context(|| format!("`{host}` is no host (`--otlp`)"))?;
+            .with_context(|| format!("`{host}` is not a host name (`--otlp`)"))?;
         headers.insert(header::HOST, authority);
         headers.insert(header::USER_AGENT, http_client::USER_AGENT);
         // These may be replaced, but not the type and the length of the body.
