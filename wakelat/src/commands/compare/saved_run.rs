@@ -22,9 +22,10 @@ use wakelat_core::{
 pub fn read(path: &Path, config: &CompareConfig) -> Result<(ComparedRun, HtmlSource)> {
     let name = path.display().to_string();
     if fs::metadata(path).is_ok_and(|file| !file.is_file()) {
-        return Err(
-            ConfigError::Usage(format!("`{name}` is not a regular file, which a run must be: it is read twice")).into()
-        );
+        return Err(ConfigError::Usage(format!(
+            "`{name}` is not a regular file, which a run must be: it is read twice"
+        ))
+        .into());
     }
     if is_json(path).with_context(|| replay::unreadable(path))? {
         if let Some(flag) = config.selected_by.first() {
