@@ -137,7 +137,6 @@ fn recordings() -> Vec<Vec<u8>> {
     let (names, report) = (RecordedNames::default(), Report { duration_ns: 2_000_000, ..Report::default() });
     let header = |kept| {
         let collected = CollectedEvents { irq: true, ..CollectedEvents::default() };
-        // The target writes the last format, whose header has them.
         let more = MoreEvents { wakeups: true, migrations: true, waker_stacks: true, wakee_stacks: true };
         Header { from: LatencyFrom::Waking, collected, has_warm_up: true, kept, more, ..Header::default() }
     };

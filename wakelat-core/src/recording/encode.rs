@@ -42,8 +42,7 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// The bytes since the last [`Self::clear`], as the file has them one after the other. The first ones are known once
-    /// the header is there.
+    /// The bytes since the last [`Self::clear`], as the file has them one after the other.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -100,12 +99,7 @@ impl FrameSink for Encoder {
             )));
         }
         match frame {
-            Frame::Header(header) => {
-                self.warming_up = header.has_warm_up;
-                if let Some(format) = self.bytes.get_mut(MAGIC.len()..).filter(|_| self.blocks == 0) {
-                    format.copy_from_slice(&header.format().to_le_bytes());
-                }
-            }
+            Frame::Header(header) => self.warming_up = header.has_warm_up,
             Frame::WarmedUp => self.warming_up = false,
             _ => {}
         }

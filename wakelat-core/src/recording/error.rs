@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use jiff::Timestamp;
 
-use super::{EVENTS_FORMAT, FORMAT};
+use super::FORMAT;
 use crate::report::MissingEnd;
 
 /// Why a recording cannot be read.
@@ -14,7 +14,7 @@ pub enum RecordingError {
     Io(io::Error),
     /// The input is not a recording.
     NotARecording,
-    /// The recording has a format that is not one of [`EVENTS_FORMAT`] to [`FORMAT`].
+    /// The recording has this format, which is not [`FORMAT`].
     UnsupportedFormat(u32),
     /// The data at this offset is not a valid block.
     Damaged {
@@ -58,8 +58,8 @@ impl fmt::Display for RecordingError {
             Self::NotARecording => f.write_str("not a recording; expected a file written by `wakelat record`"),
             Self::UnsupportedFormat(format) => write!(
                 f,
-                "a recording of format {format}, and this wakelat reads formats {EVENTS_FORMAT} to {FORMAT}; read it with the version that wrote \
-                 it, or record again"
+                "a recording of format {format}, and this wakelat reads format {FORMAT}; read it with the version that \
+                 wrote it, or record again"
             ),
             Self::Damaged { at } => {
                 write!(f, "invalid data at byte {at}: the recording is damaged; copy it again, or record again")

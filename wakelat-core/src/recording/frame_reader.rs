@@ -1,31 +1,20 @@
-//! Decodes the frames of blocks, of each format that is read.
+//! Decodes the frames of blocks.
 
 use std::borrow::Cow;
 
 use super::{
-    COMPACT_FORMAT, Frame,
+    Frame,
     byte_cursor::ByteCursor,
     compact_events::{self, EventContext},
-    histograms::IntervalHistograms,
-    row_histograms,
 };
 
-/// The number of [`Frame::Histograms`] in postcard's encoding.
-const HISTOGRAMS: u8 = 13;
-
 /// Decodes the frames of blocks, one after the other.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct FrameReader {
-    format: u32,
     events: EventContext,
 }
 
 impl FrameReader {
-    /// A reader of blocks of this format.
-    pub fn new(format: u32) -> Self {
-        Self { format, events: EventContext::default() }
-    }
-
     /// Begins the next block.
     pub fn begin_block(&mut self) {
         self.events.clear();
@@ -33,21 +22,13 @@ impl FrameReader {
 
     /// The frame that `bytes` begin with, and its length; `None` if they begin with none.
     pub fn frame(&mut self, bytes: &[u8]) -> Option<(Frame<'static>, usize)> {
-        let is_compact = self.format >= COMPACT_FORMAT;
-        let (frame, rest) = match bytes {
-            [first, ..] if is_compact && *first >= compact_events::INTERRUPT => {
-                let mut cursor = ByteCursor(bytes);
-                (Frame::Event(Cow::Owned(self.events.event(&mut cursor)?)), cursor.0)
-            }
-            [HISTOGRAMS, numbers @ ..] if !is_compact => {
-                let (numbers, rest): (Vec<u64>, _) = postcard::take_from_bytes(numbers).ok()?;
-                (Frame::Histograms(IntervalHistograms::new(row_histograms::unpack(numbers)?)), rest)
-            }
-            _ => postcard::take_from_bytes(bytes).ok()?,
-        };
-        if let Frame::Event(event) = &frame
-            && bytes[0] < compact_events::INTERRUPT
-        {
+        if bytes.first().is_some_and(|first| *first >= compact_events::INTERRUPT) {
+            let mut cursor = ByteCursor(bytes);
+            let event = self.events.event(&mut cursor)?;
+            return Some((Frame::Event(Cow::Owned(event)), bytes.len() - cursor.0.len()));
+        }
+        let (frame, rest): (Frame<'static>, &[u8]) = postcard::take_from_bytes(bytes).ok()?;
+        if let Frame::Event(event) = &frame {
             self.events.pass(event.cpu, event.seq);
         }
         Some((frame, bytes.len() - rest.len()))

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use wakelat_common::Class;
 
-use super::{Kept, MORE_EVENTS_FORMAT, MoreEvents, STACKS_FORMAT};
+use super::{Kept, MoreEvents};
 use crate::report::LatencyFrom;
 
 /// How the recording was measured.
@@ -41,24 +41,10 @@ pub struct Header {
     /// What the recording keeps.
     pub kept: Kept,
     /// The events besides those that explain waits.
-    #[serde(skip_serializing_if = "MoreEvents::is_none")]
     pub more: MoreEvents,
     /// The waits come from the text of another tool's trace. Not part of a recording.
     #[serde(skip)]
     pub text: Option<TextSource>,
-}
-
-impl Header {
-    /// The version of a file with this header: the earliest one that has what it says.
-    pub(super) fn format(&self) -> u32 {
-        if self.more.stacks().next().is_some() {
-            STACKS_FORMAT
-        } else if self.more.is_none() {
-            MORE_EVENTS_FORMAT - 1
-        } else {
-            MORE_EVENTS_FORMAT
-        }
-    }
 }
 
 /// The text of a trace that waits are computed from.

@@ -295,12 +295,6 @@ fn bits_of(number: u128) -> u32 {
     u128::BITS - number.leading_zeros()
 }
 
-/// The value that is this much above the lower bound of bucket `index`, if it is in that bucket.
-pub(super) fn value(index: u16, offset_ns: u64) -> Option<u64> {
-    let value = bucket::lower(index.into()).checked_add(offset_ns)?;
-    (bucket::index(value) == usize::from(index)).then_some(value)
-}
-
 impl IntervalHistograms {
     /// Of these histograms, which are in order.
     pub fn new(histograms: Vec<GroupHistogram>) -> Self {

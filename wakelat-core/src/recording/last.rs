@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Encoder, Frame, FrameSink, Header, MAGIC, RunBefore, block};
+use super::{Encoder, FORMAT, Frame, FrameSink, Header, MAGIC, RunBefore, block};
 use crate::{report::Report, timeline::decode::KnownSwitch};
 
 /// Keeps the last segments of a recording, compressed: those of a length of time, as far as they have room.
@@ -144,7 +144,7 @@ impl LastPart {
             Ok::<_, io::Error>(encoder.bytes().to_vec())
         };
         out.write_all(&MAGIC)?;
-        out.write_all(&header.format().to_le_bytes())?;
+        out.write_all(&FORMAT.to_le_bytes())?;
         let start = self.before.as_ref().map(|before| segment(&Frame::Start(before.clone()))).transpose()?;
         let head = [segment(&Frame::Header(Box::new(header.clone())))?, start.unwrap_or_default()];
         let end = segment(&Frame::End(self.end.clone()))?;

@@ -296,7 +296,7 @@ fn every_frame() -> Vec<Frame<'static>> {
 }
 
 /// A group with a single wait, and one with three, whose longest wait has a known task.
-pub(super) fn two_histograms() -> Vec<GroupHistogram> {
+fn two_histograms() -> Vec<GroupHistogram> {
     vec![
         GroupHistogram { group: 1, buckets: vec![(40, 1)], sum_ns: 40, min_ns: 40, max_ns: 40, longest: None },
         GroupHistogram {

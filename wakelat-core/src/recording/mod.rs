@@ -28,7 +28,6 @@ mod more_events;
 mod read;
 mod recorded_names;
 mod recorded_stacks;
-mod row_histograms;
 mod run_times;
 mod several;
 mod translate;
@@ -87,24 +86,8 @@ pub use write_histograms::HistogramRecorder;
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"wakelat\n";
 
-/// The version of the encoding: a file of another version is rejected, not guessed at, except for
-/// versions from [`EVENTS_FORMAT`] on.
-///
-/// A file has the earliest version that has all of its content, so that earlier versions of wakelat read what they can.
-pub const FORMAT: u32 = STACKS_FORMAT;
-
-/// The first version with stacks, and with the functions on them: a file without any has a version before it.
-const STACKS_FORMAT: u32 = 10;
-
-/// The first version whose header says which events there are besides those that explain waits ([`MoreEvents`]): a file
-/// without any has the version before it.
-const MORE_EVENTS_FORMAT: u32 = 9;
-
-/// The first version with events in few bytes and histograms as bits: before it, all of a frame is in postcard's encoding.
-const COMPACT_FORMAT: u32 = 8;
-
-/// The version of recordings of events whose header does not say what they keep: the rest is as in the version after it.
-pub const EVENTS_FORMAT: u32 = 6;
+/// The version of the encoding: a file of another version is rejected, not guessed at.
+pub const FORMAT: u32 = 10;
 
 /// The longest frame, and the most that a block has of them: bytes, several times the longest path of a cgroup
 /// (`PATH_MAX`, include/uapi/linux/limits.h). A greater length is damage, and the reader allocates nothing for it.
@@ -167,7 +150,7 @@ pub enum Frame<'a> {
     /// An event, in the order of recording.
     Event(Cow<'a, Event>),
     /// The report of the run until the recording begins, before the first event. It is empty, and no reader returns it,
-    /// unless this is the last part of a longer run. Ends a segment. Earlier versions of wakelat wrote no empty one.
+    /// unless this is the last part of a longer run. Ends a segment.
     Start(Box<RunBefore>),
     /// The report of the run so far, without the waits that are only in the ring buffer yet. Ends a segment.
     Reading(Box<Report>),

@@ -28,11 +28,6 @@ mod bit {
 }
 
 impl MoreEvents {
-    /// Whether there are none.
-    pub fn is_none(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// The events that both have.
     #[must_use]
     pub fn both(self, other: Self) -> Self {

@@ -7,11 +7,9 @@ use std::{
     io::{ErrorKind, Read},
 };
 
-use serde::Serialize;
-
 pub use self::range::{TimePoint, TimeRange};
 use super::{
-    EVENTS_FORMAT, FORMAT, Frame, Header, Kept, MAGIC, MORE_EVENTS_FORMAT, MoreEvents, RecordingError, RunBefore,
+    FORMAT, Frame, Header, MAGIC, RecordingError, RunBefore,
     block::{self, BlockHead, HEAD_BYTES},
     frame_reader::FrameReader,
     histograms::MAX_GROUPS,
@@ -67,7 +65,7 @@ impl<R: Read> Recording<R> {
     /// Reads the header of a recording.
     ///
     /// # Errors
-    /// If the input cannot be read, or is not a recording of a format from [`EVENTS_FORMAT`] to [`FORMAT`].
+    /// If the input cannot be read, or is not a recording of format [`FORMAT`].
     pub fn open(mut input: R) -> Result<Self, RecordingError> {
         let mut magic = [0; MAGIC.len()];
         match input.read_exact(&mut magic) {
@@ -80,7 +78,7 @@ impl<R: Read> Recording<R> {
     /// Reads the header of a recording whose first bytes, [`MAGIC`], have been read.
     ///
     /// # Errors
-    /// If the input cannot be read, or is not a recording of a format from [`EVENTS_FORMAT`] to [`FORMAT`].
+    /// If the input cannot be read, or is not a recording of format [`FORMAT`].
     pub fn open_after_magic(input: R) -> Result<Self, RecordingError> {
         let mut recording = Self {
             input,
@@ -88,7 +86,7 @@ impl<R: Read> Recording<R> {
             blocks: 0,
             segment: VecDeque::new(),
             current: CurrentBlock::default(),
-            frames: FrameReader::new(FORMAT),
+            frames: FrameReader::default(),
             ended: false,
             seqs_before: BTreeMap::new(),
             seqs_from_first: false,
@@ -101,31 +99,16 @@ impl<R: Read> Recording<R> {
             header: Box::default(),
         };
         let format = u32::from_le_bytes(recording.bytes(0)?);
-        if !(EVENTS_FORMAT..=FORMAT).contains(&format) {
+        if format != FORMAT {
             return Err(RecordingError::UnsupportedFormat(format));
         }
-        recording.frames = FrameReader::new(format);
         let at = recording.at;
         recording.read_segment()?;
         recording.begin_block()?;
-        // A header ends a block, and had no last fields.
-        if format == EVENTS_FORMAT {
-            recording.extend_header(&Kept::Events, at)?;
-        }
-        if format < MORE_EVENTS_FORMAT {
-            recording.extend_header(&MoreEvents::default(), at)?;
-        }
         match recording.frame()? {
             Some(Frame::Header(header)) => Ok(Self { header, ..recording }),
             _ => Err(RecordingError::Damaged { at }),
         }
-    }
-
-    /// Appends the field to the header, which is at `at`.
-    fn extend_header(&mut self, field: &impl Serialize, at: u64) -> Result<(), RecordingError> {
-        let extended = postcard::to_extend(field, std::mem::take(&mut self.current.frames));
-        self.current.frames = extended.map_err(|_| RecordingError::Damaged { at })?;
-        Ok(())
     }
 
     /// Begins the next block of the segment. Returns whether there is one.

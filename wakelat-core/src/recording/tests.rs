@@ -1,6 +1,5 @@
 use super::{
     block::{BlockHead, HEAD_BYTES},
-    frame_reader::FrameReader,
     *,
 };
 use crate::{
@@ -199,7 +198,7 @@ fn a_recording_can_be_read_from_the_moment_at_which_it_began() {
 fn a_file_that_is_not_a_recording_is_rejected() {
     let file = recorded(&stories()["two_hogs"].events);
     assert!(matches!(Recording::open(&b"# tracer: nop\n#\n"[..]), Err(RecordingError::NotARecording)));
-    for format in [EVENTS_FORMAT - 1, FORMAT + 1] {
+    for format in [FORMAT - 1, FORMAT + 1] {
         let mut other = file.clone();
         other[8..12].copy_from_slice(&format.to_le_bytes());
         let error = Recording::open(&other[..]).unwrap_err();
@@ -210,59 +209,18 @@ fn a_file_that_is_not_a_recording_is_rejected() {
     assert!(matches!(Recording::open(&longer[..]), Err(RecordingError::Damaged { at: 12 })));
 }
 
-/// The frames of a block, all of each in postcard's encoding, as in formats before [`COMPACT_FORMAT`].
-fn in_postcard(frames: &[u8]) -> Vec<u8> {
-    let (mut reader, mut rest, mut encoded) = (FrameReader::new(FORMAT), frames, Vec::new());
-    while !rest.is_empty() {
-        let (frame, length) = reader.frame(rest).unwrap();
-        encoded.extend(postcard::to_stdvec(&frame).unwrap());
-        rest = &rest[length..];
-    }
-    encoded
-}
-
 #[test]
-fn recordings_of_events_in_earlier_formats_are_read() {
+fn a_recording_says_which_events_it_has_besides_those_that_explain_waits() {
     let events = &stories()["worker"].events;
-    let mut contents: Vec<_> = contents(&recorded(events)).iter().map(|frames| in_postcard(frames)).collect();
-    let set_format = |file: &mut [u8], format: u32| file[8..12].copy_from_slice(&format.to_le_bytes());
-    let without_more = Header { more: MoreEvents::default(), ..header() };
-    let mut read = |popped: u8, format: u32| {
-        assert_eq!(contents[0].pop(), Some(popped));
-        let mut file = sealed(&contents);
-        // The same header in a later format is not whole.
-        set_format(&mut file, format + 1);
-        assert!(matches!(Recording::open(&file[..]), Err(RecordingError::Damaged { at: 12 })));
-        set_format(&mut file, format);
-        assert_eq!(Recording::open(&file[..]).unwrap().header(), &without_more);
-        assert_eq!(try_replay(&file, true).unwrap().events, *events);
-        file
-    };
-    // The last field of the header, which recordings did not have at first.
-    let mut file = read(3, MORE_EVENTS_FORMAT - 1);
-    set_format(&mut file, COMPACT_FORMAT - 1);
-    assert_eq!(try_replay(&file, true).unwrap().events, *events);
-    // The one before it, which recordings of events did not have at first.
-    read(0, EVENTS_FORMAT);
-}
-
-#[test]
-fn only_a_recording_with_more_events_has_the_later_format() {
-    let events = &stories()["worker"].events;
-    let recorded = |more| {
+    let none = MoreEvents::default();
+    let both = MoreEvents { wakeups: true, migrations: true, ..none };
+    for more in [none, MoreEvents { wakeups: true, ..none }, MoreEvents { migrations: true, ..none }, both] {
         let (mut file, mut recorder) = (Encoder::default(), Recorder::default());
         recorder.begin(Header { more, ..header() }, &mut file).unwrap();
         events.iter().for_each(|event| recorder.event(event, &TestNames, &mut file).unwrap());
         recorder.end(&report_of(events), &mut file).unwrap();
         assert_eq!(Recording::open(file.bytes()).unwrap().header(), &Header { more, ..header() });
         assert_eq!(try_replay(file.bytes(), true).unwrap().events, *events);
-        file.bytes().to_vec()
-    };
-    let none = MoreEvents::default();
-    assert_eq!(recorded(none)[8..12], COMPACT_FORMAT.to_le_bytes());
-    let both = MoreEvents { wakeups: true, migrations: true, ..none };
-    for more in [MoreEvents { wakeups: true, ..none }, MoreEvents { migrations: true, ..none }, both] {
-        assert_eq!(recorded(more)[8..12], MORE_EVENTS_FORMAT.to_le_bytes());
     }
 }
 

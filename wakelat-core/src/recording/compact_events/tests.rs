@@ -161,7 +161,7 @@ proptest! {
 
     #[test]
     fn no_bytes_cause_a_panic(first in 0x40u8.., rest in prop::collection::vec(any::<u8>(), 0..80)) {
-        let (bytes, mut frames) = ([&[first][..], &rest].concat(), FrameReader::new(crate::recording::FORMAT));
+        let (bytes, mut frames) = ([&[first][..], &rest].concat(), FrameReader::default());
         let mut at = 0;
         while let Some((_, length)) = frames.frame(&bytes[at..]) {
             prop_assert!(length > 0);
