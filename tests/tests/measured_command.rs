@@ -28,6 +28,7 @@ pub fn cases() -> Vec<Case> {
         a_command_that_cannot_run_ends_the_run,
         a_signal_ends_the_run_and_its_command,
         a_window_that_ends_leaves_its_command_alone,
+        a_threshold_whose_action_fails_ends_the_command,
     ]
 }
 
@@ -179,5 +180,18 @@ fn a_window_that_ends_leaves_its_command_alone() -> TestOutcome {
     assert!(begun.elapsed().as_millis() >= 1_000);
     let report: Value = serde_json::from_str(shown.trim()).expect("JSON");
     assert_eq!(report["duration_ns"], 100_000_000, "{report}");
+    Ok(())
+}
+
+fn a_threshold_whose_action_fails_ends_the_command() -> TestOutcome {
+    let begun = Instant::now();
+    let mut hist = command(&["hist", "--json", "-q", "--threshold", "1ns", "--on-threshold", "exec:true"]);
+    hist.args(["--", "/bin/sh", "-c", "PATH=/usr/bin:/bin; exec sleep 60"]);
+    // The action finds no shell.
+    hist.env("PATH", "/nonexistent");
+    // Returns when the command has closed its output, too.
+    let output = hist.output().expect("wakelat");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(begun.elapsed().as_secs() < 30, "{output:?}");
     Ok(())
 }

@@ -40,6 +40,7 @@ pub fn check(bytes: &[u8]) -> usize {
         resolution_ns: 1,
         period_ns: None,
         bins: None,
+        is_live: false,
     });
     let mut noise = NoiseSummary::default();
     let mut accepted = 0;

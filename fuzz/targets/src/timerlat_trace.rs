@@ -17,6 +17,7 @@ pub fn check(bytes: &[u8]) -> usize {
         resolution_ns: RESOLUTION_NS,
         period_ns: None,
         bins: None,
+        is_live: false,
     });
     let mut noise = NoiseSummary::default();
     let mut trace = TraceReader::new(bytes);

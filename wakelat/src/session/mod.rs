@@ -232,14 +232,14 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     if run.output.finish()? == WriteResult::NoReader {
         run.stop = Some(StopReason::NoReader);
     }
-    if let Some(trigger) = &mut run.trigger {
-        trigger.finish()?;
-    }
+    let acted = run.trigger.as_mut().map_or(Ok(()), ActionRunner::finish);
     let stop = run.stop.unwrap_or(StopReason::Done);
-    match command {
+    // Also if the action has failed: the command would outlive the run.
+    let ended = match command {
         Some(command) => command.end(stop),
         None => Ok(stop),
-    }
+    };
+    acted.and(ended)
 }
 
 /// Waits for a request for a report, if the view makes any.

@@ -52,7 +52,7 @@ impl TimerlatCoverageDocument {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct LossesDocument {
-    /// CPUs on which the kernel had no room for events.
+    /// CPUs on which there was no room for events.
     lost: Vec<LostDocument>,
     /// Events that were overwritten before the trace was read.
     overwritten: u64,

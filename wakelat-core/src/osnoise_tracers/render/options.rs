@@ -19,7 +19,7 @@ pub struct TimerlatOptions {
 }
 
 impl TimerlatOptions {
-    /// The options of the summary, for records of the given precision and a timer of the given period.
+    /// The options of the summary of a saved trace, for records of the given precision and a timer of the given period.
     pub fn summary_options(&self, resolution_ns: u64, period_ns: Option<u64>) -> TimerlatSummaryOptions {
         TimerlatSummaryOptions {
             threshold_ns: self.threshold_ns,
@@ -27,6 +27,7 @@ impl TimerlatOptions {
             resolution_ns,
             period_ns,
             bins: self.bins,
+            is_live: false,
         }
     }
 }

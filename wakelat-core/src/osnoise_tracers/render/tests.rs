@@ -115,6 +115,16 @@ fn a_histogram_without_noise_advises_what_helps_for_its_source() {
 }
 
 #[test]
+fn why_without_noise_advises_what_helps_for_its_source() {
+    let mut summary = summary_of("", None);
+    let text = why::text(&summary, &unicode(400));
+    assert!(text.contains("`echo 1 > events/osnoise/enable` in tracefs"), "{text}");
+    summary.options.is_live = true;
+    let text = why::text(&summary, &unicode(400));
+    assert!(text.contains("measure longer (`-d`)") && !text.contains("tracefs"), "{text}");
+}
+
+#[test]
 fn noise_that_is_left_out_is_reported() {
     let mut summary = summary_of(fixtures::DOCUMENTATION[1], None);
     summary.worst[0].activation.noise_left_out = 1_234;

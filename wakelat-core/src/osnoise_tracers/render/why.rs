@@ -46,8 +46,13 @@ pub fn text(summary: &TimerlatSummary, style: &Style) -> String {
         paragraph(TextLine::new(), TextStyle::Title, &text, style, &mut out);
     }
     if summary.coverage.noise == 0 {
-        let text = "without noise records only the IRQ delay is known; run \
-                    `echo 1 > events/osnoise/enable` in tracefs to trace them";
+        let text = if summary.options.is_live {
+            "no noise was recorded, so only the IRQ delay is known; measure longer (`-d`), or with a higher stop limit \
+             (`-i`, `-T`)"
+        } else {
+            "without noise records only the IRQ delay is known; run `echo 1 > events/osnoise/enable` in tracefs to \
+             trace them"
+        };
         paragraph(TextLine::of(TextStyle::Warning, "note: "), TextStyle::Plain, text, style, &mut out);
     }
     coverage(&summary.coverage, style, &mut out);

@@ -44,7 +44,8 @@ impl TimerlatListener {
         format: OutputFormat,
         style: Style,
     ) -> Self {
-        let summary_options = options.summary_options(RESOLUTION_NS, period_ns);
+        let summary_options =
+            TimerlatSummaryOptions { is_live: true, ..options.summary_options(RESOLUTION_NS, period_ns) };
         let lines = render::trace::ActivationLines::new(style.clone(), user);
         Self {
             builder: TimerlatSummaryBuilder::new(summary_options),
@@ -208,6 +209,23 @@ mod tests {
             .unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("`-T`") && !text.contains("tracefs"), "{text}");
+    }
+
+    #[test]
+    fn a_live_why_without_noise_advises_no_change_in_tracefs() {
+        let shown = TimerlatOptions {
+            view: TimerlatView::Why,
+            threshold_ns: None,
+            worst: 3,
+            form: LatencyDisplay::default(),
+            bins: None,
+        };
+        let mut out = Vec::new();
+        TimerlatListener::new(shown, None, false, OutputFormat::Human, Style::default())
+            .end(&TracerRunInfo::default(), &mut out)
+            .unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("`-d`") && !text.contains("tracefs"), "{text}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One run of a live tracer: sets it up, starts it, reads it for the requested time, stops it, and restores
 //! everything.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -31,6 +31,9 @@ use wakelat_tracefs::osnoise_tracers::{
     thread_placement::{self, DmaLatency},
     tracer_instance::{TracerSession, clean_up},
 };
+
+/// Maximum number of records kept until the window cannot begin anew any more: some 16 MiB.
+const MAX_HELD: usize = 131_072;
 
 /// Runs until a signal, the end of the window, a threshold or a closed output ends the run. Blocks.
 ///
@@ -112,7 +115,8 @@ async fn measure(
         listener,
         stop: None,
         window_start: None,
-        held: Vec::new(),
+        held: VecDeque::new(),
+        dropped: LostByCpu::new(),
         has_shown: false,
     };
     run.source.attach()?;
@@ -182,11 +186,8 @@ async fn measure(
     // Drop the user-space processes first, because the kernel kills them if the tracer stops. Then drop the
     // open files, because they keep the instance busy.
     drop((users, source));
-    session.close()?;
-    if let Some(trigger) = &mut trigger
-        && let Err(error) = trigger.finish()
-    {
-        failures.push(format!("{error:#}"));
+    for ended in [session.close(), trigger.as_mut().map_or(Ok(()), ActionRunner::finish)] {
+        failures.extend(ended.err().map(|error| format!("{error:#}")));
     }
     if !failures.is_empty() {
         bail!("{}", failures.join("; "));
@@ -205,9 +206,9 @@ struct Run<'a> {
     /// The action to run at a threshold, if the run goes on after it.
     trigger: Option<ActionRunner>,
     info: TracerRunInfo,
-    /// The losses that were reported to the listener, by CPU.
+    /// The losses of the source that were reported to the listener, by CPU.
     lost: LostByCpu,
-    /// Whether records of the window were lost.
+    /// Whether the source lost records of the window.
     is_lossy: bool,
     /// What failed, although the run has a result: measuring threads ended before it did, or another process stopped
     /// the recording.
@@ -218,9 +219,11 @@ struct Run<'a> {
     stop: Option<StopReason>,
     /// `None` during the warm-up.
     window_start: Option<WindowStart>,
-    /// Records of the window that are not shown yet, because the window may have to begin anew.
-    held: Vec<TimerlatRecord>,
-    /// Whether anything of the window was shown.
+    /// Records of the window that are not shown yet, because the window may have to begin anew; at most [`MAX_HELD`].
+    held: VecDeque<TimerlatRecord>,
+    /// Held records that were dropped and are not reported as lost yet, by CPU.
+    dropped: LostByCpu,
+    /// Whether records of the window were passed to the listener, so that it cannot begin anew.
     has_shown: bool,
 }
 
@@ -242,6 +245,7 @@ impl Run<'_> {
         let at_ns = clock::monotonic_ns();
         self.window_start = Some(WindowStart { at_ns, missed });
         self.held.clear();
+        self.dropped.clear();
         session.record()?;
         Ok(at_ns)
     }
@@ -268,10 +272,15 @@ impl Run<'_> {
     ) -> Result<()> {
         let Some(start) = self.window_start else { return Ok(()) };
         records.retain(|record| (start.at_ns..=end_ns.unwrap_or(u64::MAX)).contains(&record.at_ns));
-        self.held.append(&mut records);
+        self.held.extend(records);
         // A thread stops recording before it records its next sample.
         if self.has_shown || !self.records_what_stops || self.held.iter().any(|record| record.event.is_sample()) {
-            self.show(output)?;
+            return self.show(output);
+        }
+        // The oldest ones, none of them a sample: what reaches a threshold is never dropped.
+        let excess = self.held.len().saturating_sub(MAX_HELD);
+        for record in self.held.drain(..excess) {
+            *self.dropped.entry(record.cpu).or_default() += 1;
         }
         Ok(())
     }
@@ -279,7 +288,7 @@ impl Run<'_> {
     /// Passes all losses and records to the listener.
     fn show(&mut self, output: &mut Output) -> Result<()> {
         self.report_losses()?;
-        let records = std::mem::take(&mut self.held);
+        let records = Vec::from(std::mem::take(&mut self.held));
         self.has_shown = true;
         let records = if self.trigger.is_none() { self.cutoff.truncate(records) } else { records };
         if let Some(trigger) = &mut self.trigger {
@@ -306,8 +315,8 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Redraws the view. Leaves held records where they are: the window may still begin anew.
     fn interval(&mut self, output: &mut Output) -> Result<()> {
-        self.show(output)?;
         if output.write(|out| self.listener.interval(out))? == WriteResult::NoReader {
             self.stop = Some(StopReason::NoReader);
         }
@@ -315,14 +324,18 @@ impl Run<'_> {
     }
 
     fn report_losses(&mut self) -> Result<()> {
+        let mut losses = std::mem::take(&mut self.dropped);
         for (cpu, lost) in self.source.lost()? {
             let reported = self.lost.insert(cpu, lost).unwrap_or(0);
             if lost > reported {
                 self.is_lossy = true;
-                self.listener.lost(cpu, lost - reported);
-                if let Some(saved) = &mut self.saved {
-                    saved.lost(cpu, lost - reported)?;
-                }
+                *losses.entry(cpu).or_default() += lost - reported;
+            }
+        }
+        for (cpu, events) in losses {
+            self.listener.lost(cpu, events);
+            if let Some(saved) = &mut self.saved {
+                saved.lost(cpu, events)?;
             }
         }
         Ok(())

@@ -12,6 +12,7 @@ use wakelat_tracefs::osnoise_tracers::Tracer;
 #[derive(Default)]
 struct Counting {
     records: usize,
+    lost: LostByCpu,
 }
 
 impl Listener for Counting {
@@ -20,7 +21,9 @@ impl Listener for Counting {
         Ok(())
     }
 
-    fn lost(&mut self, _: u32, _: u64) {}
+    fn lost(&mut self, cpu: u32, events: u64) {
+        *self.lost.entry(cpu).or_default() += events;
+    }
 
     fn interval(&mut self, _: &mut dyn Write) -> io::Result<()> {
         Ok(())
@@ -56,7 +59,8 @@ fn run<'a>(config: &TracerConfig, listener: &'a mut dyn Listener) -> Run<'a> {
         listener,
         stop: None,
         window_start: Some(WindowStart { at_ns: 0, missed: 0 }),
-        held: Vec::new(),
+        held: VecDeque::new(),
+        dropped: LostByCpu::new(),
         has_shown: false,
     }
 }
@@ -64,6 +68,44 @@ fn run<'a>(config: &TracerConfig, listener: &'a mut dyn Listener) -> Run<'a> {
 fn latency(at_ns: u64, latency_ns: u64) -> TimerlatRecord {
     let event = TimerlatEvent::Timerlat { seq: 1, context: TimerlatContext::Thread, latency_ns };
     TimerlatRecord { at_ns, cpu: 0, task: None, event }
+}
+
+fn noise(at_ns: u64) -> TimerlatRecord {
+    let event = TimerlatEvent::NmiNoise { start_ns: at_ns, duration_ns: 1 };
+    TimerlatRecord { at_ns, cpu: 0, task: None, event }
+}
+
+#[test]
+fn records_held_until_the_first_sample_are_bounded_and_those_dropped_are_lost() {
+    let config = config(ThresholdAction::Stop);
+    let mut listener = Counting::default();
+    let mut output = Output::open(Some(Path::new("/dev/null"))).unwrap();
+    let mut run = run(&config, &mut listener);
+    let (full, last_ns) = (MAX_HELD as u64, MAX_HELD as u64 + 5);
+    run.handle_records((1..=full).map(noise).collect(), None, &mut output).unwrap();
+    run.handle_records((full + 1..=last_ns).map(noise).collect(), None, &mut output).unwrap();
+    let oldest_ns = run.held.front().map(|record| record.at_ns);
+    assert_eq!((run.held.len(), oldest_ns), (MAX_HELD, Some(6)));
+    run.handle_records(vec![latency(last_ns + 1, 1)], None, &mut output).unwrap();
+    run.handle_records(vec![latency(last_ns + 2, 1)], None, &mut output).unwrap();
+    drop(run);
+    assert_eq!((listener.records, listener.lost), (MAX_HELD + 2, LostByCpu::from([(0, 5)])));
+}
+
+#[test]
+fn a_redraw_before_the_first_sample_lets_the_window_begin_anew() {
+    let config = config(ThresholdAction::Stop);
+    let mut listener = Counting::default();
+    let mut output = Output::open(Some(Path::new("/dev/null"))).unwrap();
+    let mut run = run(&config, &mut listener);
+    run.handle_records(vec![noise(1)], None, &mut output).unwrap();
+    run.interval(&mut output).unwrap();
+    assert!(run.was_stopped_from_before(&[]));
+    run.handle_records(vec![latency(2, 1)], None, &mut output).unwrap();
+    run.interval(&mut output).unwrap();
+    assert!(!run.was_stopped_from_before(&[]));
+    drop(run);
+    assert_eq!(listener.records, 2);
 }
 
 #[test]
