@@ -221,7 +221,7 @@ size = \"50M\"
             ("listen = ", "line 1, column 10: "),
             ("[otlp]\ninterval = \"10s\"", "line 1, column 1: missing field `url`"),
             ("[otlp]\nurl = \"https://a\"", "line 2, column 7: TLS is not supported"),
-            ("otlp = { url = \"http://a\", interval = \"10ms\" }", "line 1, column 38: `10ms` is too short"),
+            ("otlp = { url = \"http://a\", interval = \"10ms\" }", "line 1, column 39: `10ms` is too short"),
             ("otlp = { url = \"http://a\", temporality = \"x\" }", "line 1, column 41: unknown variant `x`, expected"),
             ("[kubelet]\nca = \"/ca\"", "line 1, column 1: missing field `url`"),
             ("[kubelet]\nurl = \"a\"", "line 2, column 7: `a` is not a URL of a kubelet"),

@@ -94,7 +94,7 @@ mod tests {
             let instance = Some("mine".to_owned());
             let source = HistogramSource { name: name.to_owned(), instance, excerpt: false };
             let error = open(&source).map(drop).unwrap_err().to_string();
-            assert!(error.contains("only events are in an instance"), "{error}");
+            assert!(error.contains("is not an event; expected one of the instance"), "{error}");
         }
     }
 

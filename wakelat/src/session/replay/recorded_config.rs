@@ -216,6 +216,6 @@ mod tests {
     fn an_interval_is_at_least_that_of_the_readings() {
         let of = |flags| of(flags, &Class::ALL, LatencyFrom::Wakeup).map(|config| config.window.interval_ns);
         assert_eq!(of("1"), Ok(Some(1_000_000_000)));
-        assert!(of("500ms").unwrap_err().contains("expected an interval of at least `1s`"));
+        assert!(of("500ms").unwrap_err().contains("expected at least `1s`"));
     }
 }
