@@ -242,12 +242,7 @@ fn waits<'a>(snapshot: &MetricsSnapshot<'a>, families: &mut Families<'a, '_>) {
         "Maximum number of cgroups with series of their own (--max-series).",
         table.max_series() as u64,
     );
-    families.number(
-        "wakelat_other_cgroups",
-        "cgroup",
-        "Cgroups that were counted as (other) because of the limit.",
-        table.merged_groups(),
-    );
+    families.number("wakelat_other_cgroups", "cgroup", "Cgroups that were counted as (other).", table.merged_groups());
 }
 
 fn coverage(snapshot: &MetricsSnapshot, families: &mut Families) {

@@ -222,7 +222,7 @@ size = \"50M\"
             ("[otlp]\ninterval = \"10s\"", "line 1, column 1: missing field `url`"),
             ("[otlp]\nurl = \"https://a\"", "line 2, column 7: TLS is not supported"),
             ("otlp = { url = \"http://a\", interval = \"10ms\" }", "line 1, column 39: `10ms` is too short"),
-            ("otlp = { url = \"http://a\", temporality = \"x\" }", "line 1, column 41: unknown variant `x`, expected"),
+            ("otlp = { url = \"http://a\", temporality = \"x\" }", "line 1, column 42: unknown variant `x`, expected"),
             ("[kubelet]\nca = \"/ca\"", "line 1, column 1: missing field `url`"),
             ("[kubelet]\nurl = \"a\"", "line 2, column 7: `a` is not a URL of a kubelet"),
             ("[kubelet]\nurl = \"http://a\"\ninsecure = true", "line 1, column 1: `http://a:10255/pods` has no TLS"),
