@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     attached, attached_typed,
-    cgroup::Hierarchy,
+    cgroup::{Hierarchy, TestCgroup},
     machine,
     procfs::TaskStats,
     suite::{Case, Skip, TestOutcome},
@@ -238,9 +238,9 @@ impl Drop for Spinners<'_> {
     }
 }
 
-/// Number of removed cgroups that the kernel has not freed yet.
-fn dying(hierarchy: &Hierarchy) -> u64 {
-    let stat = std::fs::read_to_string(hierarchy.root().join("cgroup.stat")).expect("every hierarchy has this");
+/// Number of removed cgroups below `parent` that the kernel has not freed yet.
+fn dying(parent: &TestCgroup) -> u64 {
+    let stat = std::fs::read_to_string(parent.path().join("cgroup.stat")).expect("every cgroup has this");
     let dying = stat.lines().find_map(|line| line.strip_prefix("nr_dying_descendants ")?.parse().ok());
     dying.unwrap_or_else(|| panic!("no dying cgroups in {stat}"))
 }
@@ -263,10 +263,9 @@ fn beside_removed_cgroups(attach: AttachCase, collect: &str) -> Result<Vec<Value
         );
         // From here on, a wait for a CPU is seen from its beginning.
         spinners.until_each_has_run();
-        let dying = || dying(&hierarchy);
-        let before = dying();
-        (0..200).for_each(|_| drop(hierarchy.group("short")));
-        until("the cgroups are freed", || dying() <= before);
+        let parent = hierarchy.group("parent");
+        (0..200).for_each(|_| drop(parent.child("short")));
+        until("the cgroups are freed", || dying(&parent) == 0);
         spinners.until_each_has_run();
         documents(why).remove(0)
     });

@@ -94,7 +94,7 @@ fn a_sleeper_waits_as_long_as_its_hog_runs(attach: AttachCase) -> TestOutcome {
     assert_near_user_times(&report, &performance);
     let sleeper = staged.tid("wl-sleeper");
     // The sleeper is of the lower class: it never preempts, and the kernel accounts every ns of its waits.
-    assert_same_run_delay(&report, sleeper, &performance.task_stats[&sleeper]);
+    assert_same_run_delay(&report, sleeper, &performance);
     Ok(())
 }
 

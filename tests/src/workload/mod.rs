@@ -146,6 +146,8 @@ pub struct Performance {
     /// CPU time that went to others than the load's tasks, on all CPUs: ns, in steps of a tick. Includes interrupts and
     /// what the hypervisor took.
     pub foreign_ns: u64,
+    /// What the hypervisor took, on all CPUs: ns, in steps of a tick.
+    pub stolen_ns: u64,
 }
 
 /// Leaves out the individual waits, because there may be thousands.
@@ -226,8 +228,10 @@ impl Staged {
     /// like any other. It happens at every wakeup by a task of lower priority on the same CPU, such as
     /// at the gate of a SCHED_FIFO task, and elsewhere by chance.
     pub fn perform(&mut self) -> Performance {
-        let idle_ns = || machine::cpus().into_iter().map(machine::idle_ns).sum::<u64>();
-        let (before, supervisor, idle_before_ns) = (self.task_stats(), Supervisor::now(), idle_ns());
+        let of_all = |of: fn(usize) -> u64| machine::cpus().into_iter().map(of).sum::<u64>();
+        let (idle_ns, stolen_ns) = (|| of_all(machine::idle_ns), || of_all(machine::stolen_ns));
+        let (before, supervisor) = (self.task_stats(), Supervisor::now());
+        let (idle_before_ns, stolen_before_ns) = (idle_ns(), stolen_ns());
         let begin = Instant::now();
         self.begin();
         let reported = self.await_outcome();
@@ -236,11 +240,12 @@ impl Staged {
         let task_stats: BTreeMap<u32, TaskStats> = after.map(|(tid, after)| (tid, after - before[&tid])).collect();
         let own_ns = idle_ns() - idle_before_ns + task_stats.values().map(|stats| stats.ran_ns).sum::<u64>();
         let foreign_ns = (duration_ns * machine::cpus().len() as u64).saturating_sub(own_ns);
+        let stolen_ns = stolen_ns() - stolen_before_ns;
         let supervisor = Supervisor::now() - supervisor;
         let (untraced, hidden_ns) = (supervisor.untraced(self.tids.len()), supervisor.ran_ns);
         let wakeups =
             reported.wakeups.iter().map(|(name, n)| (name.clone(), self.wakeups(name, *n, &task_stats))).collect();
-        Performance { reported, wakeups, task_stats, duration_ns, untraced, hidden_ns, foreign_ns }
+        Performance { reported, wakeups, task_stats, duration_ns, untraced, hidden_ns, foreign_ns, stolen_ns }
     }
 
     /// How often the task `name` blocked, which the load `reported` as well.
@@ -348,6 +353,7 @@ mod tests {
             untraced: 0,
             hidden_ns: 0,
             foreign_ns: 0,
+            stolen_ns: 0,
         };
         let text = format!("{performance:?}");
         assert!(text.contains("wl-pong") && !text.contains("123456789") && text.len() < 500, "{text}");
