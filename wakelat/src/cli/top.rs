@@ -22,8 +22,8 @@ Examples:
 
 On a terminal, the screens show tasks, cgroups and what they waited for. `s` saves a recording
 of the last 30 seconds, and `h` an HTML report. top prints a table instead if the output is not
-a terminal, with --batch, with a table flag (--sort, --limit, --last, --by), or if the
-kernel sends no events (--mode aggregate, --max-overhead).
+a terminal, with --batch, with a table flag (--sort, --limit, --last, --by), or if wakelat
+does not get every event (--mode aggregate, --max-overhead).
 The table covers all waits since the start (--last: in the last interval), of all classes, including
 preempted tasks (see --class). `run time` is the CPU time that the kernel accounted to a thread in
 that time; `-` means unknown. Tables of threads have this column, and so do tables of recordings,
