@@ -52,6 +52,8 @@ fn calls_of(attach: AttachCase, arguments: &[&str]) -> Result<(Calls, JsonReport
         .into_iter()
         .filter(|call| threads.contains(&call.tid) && call.at_ns <= to_ns)
         .partition(|call| call.at_ns <= from_ns);
+    // The kernel's workers, which the end of wakelat needs, can get no CPU for long beside such a load.
+    drop(load);
     Ok((Calls { before, meanwhile: later }, wakelat.report()))
 }
 
@@ -80,7 +82,7 @@ fn no_other_cpu_is_interrupted_by_the_pauses_of_an_overhead_limit() -> TestOutco
     let (_, report) = calls_of(AttachCase::Btf, &way)?;
     let all = report.overhead.expect("hist reports its overhead").share(report.duration_ns) * 100.0;
     let mut others = Vec::new();
-    let mut part = 2.5;
+    let mut part = 1.6;
     for _ in 0..10 {
         let limit = format!("{:.3}%", all / part);
         let measured = calls_of(AttachCase::Btf, &[&way[..], &["--max-overhead", &limit]].concat());

@@ -14,12 +14,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{LoadReport, stage::Stage};
 use crate::{
-    clock::{block_until, now_ns},
+    clock::{block_until, now_ns, spin},
     shared::Shared,
     task::TaskPlacement,
 };
 
-/// `wl-target` sleeps again and again until a signal arrives, and `wl-sender` signals it as fast as it can.
+/// `wl-target` sleeps again and again until a signal arrives, and `wl-sender` signals it every few µs: often enough
+/// for most sleeps to meet a signal on their way, and not so often that the target only handles signals.
 ///
 /// The target takes long to fall asleep: it sets its state, starts a timer, and only then leaves its CPU
 /// (`do_nanosleep`, kernel/time/hrtimer.c). A signal in between wakes a task that runs, and then keeps
@@ -33,6 +34,9 @@ pub struct SignalStorm {
     /// How long the target sleeps afterwards: a stale pending wait would become a giant wait: ns.
     pub sleep_after_ns: u64,
 }
+
+/// Maximum time between two signals: ns.
+const MOST_APART_NS: u64 = 10_000;
 
 impl SignalStorm {
     pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
@@ -51,8 +55,12 @@ impl SignalStorm {
         });
         stage.task("wl-sender", TaskPlacement::other(self.cpus[0]), |gate| {
             gate.wait();
-            while over[0].load(SeqCst) == 0 {
+            for sent in 0_u64.. {
+                if over[0].load(SeqCst) != 0 {
+                    break;
+                }
                 kill(Pid::from_raw(target as i32), Signal::SIGUSR1).expect("the target is alive");
+                spin(sent * 97 % MOST_APART_NS);
             }
         });
         stage.go();
