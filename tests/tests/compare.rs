@@ -51,7 +51,8 @@ fn a_planted_hog_makes_the_new_arm_worse_and_is_the_first_cause() -> TestOutcome
     let base = format!("taskset -c 0 bash -c '{WORK}'");
     // A real-time task that is busy on the same CPU for half of the time, whatever else this machine does. It pauses
     // without a process of that name.
-    let busy = "echo hog > /proc/self/comm; exec 3<> <(:); while :; do j=0; while [ $j -lt 1000 ]; do j=$((j+1)); done; read -t 0.002 -u 3; done";
+    let busy = "echo hog > /proc/self/comm; exec 3<> <(:); while :; do j=0; \
+         while [ $j -lt 1000 ]; do j=$((j+1)); done; read -t 0.002 -u 3; done";
     let new = format!("taskset -c 0 chrt -f 1 bash -c '{busy}' & {base}; kill %1");
     let flags = ["--json", "--runs", "7", "--class", "wakeup", "--comm", "sleep", "--margin", "20%"];
     let (code, document, said) = ended(ab(directory.path(), &flags, &base, &new));

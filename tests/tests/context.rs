@@ -182,7 +182,6 @@ impl Drop for Contained {
 fn a_task_in_a_pid_namespace_is_shown_with_its_tid_there(attach: AttachCase) -> TestOutcome {
     let contained = Contained::begin()?;
     let tid = contained.tid();
-    // The forker may take the CPU from the sleeper, too.
     let why = measuring(attach, &["why", "--tid", &tid.to_string(), "--collect", "none"]);
     let before = TaskStats::of(tid).voluntary;
     until("the shell has waited for some children", || TaskStats::of(tid).voluntary > before + 20);

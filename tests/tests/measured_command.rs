@@ -193,5 +193,8 @@ fn a_threshold_whose_action_fails_ends_the_command() -> TestOutcome {
     let output = hist.output().expect("wakelat");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(begun.elapsed().as_secs() < 30, "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot run `true`"), "{output:?}");
+    let reports = JsonReport::parse_all(&String::from_utf8(output.stdout).expect("UTF-8"));
+    assert!(reports[0].coverage.wakeups.measured > 0, "{reports:?}");
     Ok(())
 }

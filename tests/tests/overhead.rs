@@ -262,7 +262,7 @@ fn share_sampled_under_a_limit() -> f64 {
     assert_used(limit, assert_held(limit, &taken), &all);
     let wakeups = report.coverage.wakeups;
     assert!(wakeups.paused > 0, "some of so many tasks wait when a pause begins: {wakeups:?}");
-    // One task in 8 of 96, at random: fewer than 2, or more than half, has a probability of one in ten thousand.
+    // Of one task in 8 of 96, at random: by far not all of the wakeups, and some.
     1.0 - wakeups.not_sampled as f64 / wakeups.seen as f64
 }
 

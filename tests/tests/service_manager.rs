@@ -34,6 +34,7 @@ pub fn cases() -> Vec<Case> {
         a_service_manager_is_told_each_state_in_its_order,
         a_reload_changes_labels_and_selection_and_no_counter_decreases,
         a_wrong_file_leaves_the_settings_as_they_are,
+        settings_that_need_a_restart_are_named_at_each_reload,
         the_capabilities_of_the_unit_are_enough_for_another_user,
     ]
 }
@@ -165,6 +166,20 @@ fn a_wrong_file_leaves_the_settings_as_they_are() -> TestOutcome {
     assert_eq!(service.metrics().value("wakelat_series_limit"), 5.0);
     let errors = service.end();
     assert!(errors.contains("settings are unchanged: ") && errors.contains("line 1, column 14"), "{errors}");
+    Ok(())
+}
+
+fn settings_that_need_a_restart_are_named_at_each_reload() -> TestOutcome {
+    Hierarchy::find()?;
+    let service = ManagedService::start("");
+    assert!(service.next_state().starts_with("READY=1\n"));
+    let settings = "max-overhead = \"1%\"\n[otlp]\nurl = \"http://127.0.0.1:1\"\n[kubelet]\nurl = \"http://127.0.0.1:1\"\n\
+                    [capture]\nconditions = [\"max>1s\"]\ndir = \"captures\"\n";
+    (0..2).for_each(|_| service.reload(settings));
+    let said = service.end();
+    for name in ["max-overhead", "otlp", "kubelet", "capture"] {
+        assert_eq!(said.matches(&format!("`{name}` changes only when wakelat is restarted")).count(), 2, "{said}");
+    }
     Ok(())
 }
 

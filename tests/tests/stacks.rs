@@ -99,8 +99,10 @@ impl Function {
 /// The stacks of `role`, except for those whose part in the kernel had no room: another stack has the place that its
 /// hash selects, which a few of the machine's stacks may.
 fn with_room<'a>(document: &'a Value, role: &str) -> Vec<&'a Value> {
-    let stacks = stacks(document, role).into_iter().filter(|stack| stack["kernel_missing"] != "no_room");
-    stacks.collect()
+    let all = stacks(document, role);
+    let found: Vec<&Value> = all.iter().copied().filter(|stack| stack["kernel_missing"] != "no_room").collect();
+    assert!(found.len() * 2 >= all.len(), "{} of {} have room: {document}", found.len(), all.len());
+    found
 }
 
 /// Asserts that the stacks of `role` contain `function` of the workload and `kernel`, except for those

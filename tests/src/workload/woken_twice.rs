@@ -41,6 +41,9 @@ pub struct WokenTwice {
     pub sweep_ns: u64,
 }
 
+/// Number of different distances between the steps of a round.
+const STEPS: u64 = 4_000;
+
 /// Interval after which the signal is sent again: a signal that arrives before the target sleeps does
 /// not interrupt the sleep: ns.
 const LOST_NS: u64 = 200_000;
@@ -49,6 +52,8 @@ impl WokenTwice {
     pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
         const LONG: TimeSpec = TimeSpec::new(3600, 0);
         extern "C" fn ignore(_: i32) {}
+        // The same fractions of the maximum, whatever it is.
+        let part = |steps: u64| steps % STEPS * self.sweep_ns / STEPS;
         let round = Shared::new(1);
         let over = self.rounds + 1;
         let turn = BytePipe::new();
@@ -59,7 +64,7 @@ impl WokenTwice {
             gate.wait();
             for next in 1..=self.rounds {
                 round[0].store(next, SeqCst);
-                spin(next * 37 % self.sweep_ns);
+                spin(part(next * 37));
                 // A signal interrupts every sleep: no gap between two signals is that long.
                 let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::empty(), &LONG);
             }
@@ -79,9 +84,9 @@ impl WokenTwice {
                 while round[0].load(SeqCst) < next {
                     std::hint::spin_loop();
                 }
-                spin(next * 61 % self.sweep_ns);
+                spin(part(next * 61));
                 turn.put();
-                spin(next * 97 % self.sweep_ns);
+                spin(part(next * 97));
                 signal();
                 let mut sent_ns = now_ns();
                 while round[0].load(SeqCst) == next {

@@ -78,6 +78,11 @@ pub enum NoiseSource {
 }
 
 impl Activation {
+    /// Whether its thread has not run yet: all noise until then is between the interrupt and the thread.
+    fn is_waiting_for_thread(&self) -> bool {
+        self.thread.is_none() && self.user.is_none()
+    }
+
     /// The latency measured in `context`.
     pub fn measured(&self, context: TimerlatContext) -> Option<TimerLatency> {
         match context {
@@ -192,7 +197,8 @@ impl Assembler {
 
     /// Returns the activations that are open at the end of the input.
     pub fn end(&mut self) -> Vec<Activation> {
-        let open: Vec<Activation> = std::mem::take(&mut self.cpus).into_values().filter_map(|cpu| cpu.open).collect();
+        let cpus = std::mem::take(&mut self.cpus).into_values();
+        let open: Vec<Activation> = cpus.filter_map(|mut cpu| cpu.close()).collect();
         open.iter().for_each(|activation| self.count(activation));
         open
     }
@@ -222,7 +228,7 @@ impl Assembler {
                 _ => {}
             }
         }
-        let closed = cpu.open.take();
+        let closed = cpu.close();
         let lossy = std::mem::take(&mut cpu.lossy);
         let dropped = std::mem::take(&mut cpu.dropped);
         let mut open = Activation { cpu: number, seq, lossy, ..Activation::default() };
@@ -254,12 +260,20 @@ impl Assembler {
 }
 
 impl Cpu {
+    /// Takes the open activation. If it still waits for its thread and has no room, it lacks the noise since then.
+    fn close(&mut self) -> Option<Activation> {
+        let mut open = self.open.take()?;
+        if open.is_waiting_for_thread() && open.noise.len() >= MAX_NOISE {
+            open.noise_left_out += std::mem::take(&mut self.dropped) + self.since.len() as u64;
+        }
+        Some(open)
+    }
+
     fn noise(&mut self, noise: Noise) {
-        let is_waiting_for_thread = |open: &Activation| open.thread.is_none() && open.user.is_none();
         let has_room = |open: &Activation| open.noise.len() < MAX_NOISE;
         match &mut self.open {
             // Until the thread has run, all noise is between the interrupt and the thread.
-            Some(open) if is_waiting_for_thread(open) && has_room(open) => open.noise.push(noise),
+            Some(open) if open.is_waiting_for_thread() && has_room(open) => open.noise.push(noise),
             _ => {
                 if self.since.len() == MAX_NOISE_BEFORE {
                     self.since.pop_front();
@@ -342,6 +356,13 @@ mod tests {
         assert_eq!((at(all[0].noise.first()), at(all[0].noise.last())), (Some(100), Some(end - 1)));
         let (all, _) = assemble(records.chain(later).chain([timerlat(end + 1_000, 1, User)]));
         assert_eq!((all[0].noise.len(), all[0].noise_left_out), (MAX_NOISE + 2 * MAX_NOISE_BEFORE, 7 + 5));
+        // One whose thread never ran lacks all that it had no room for, whether the next one follows or not.
+        let unfinished = [timerlat(99, 1, Irq)].into_iter().chain((0..many).map(|n| irq(100 + n)));
+        for next in [None, Some(timerlat(end, 2, Irq))] {
+            let (all, _) = assemble(unfinished.clone().chain(next));
+            let left_out = (MAX_NOISE_BEFORE + 7) as u64;
+            assert_eq!((all[0].noise.len(), all[0].noise_left_out), (MAX_NOISE, left_out));
+        }
         // What ended long before the next activation cannot have delayed it.
         let (all, _) = assemble((0..1_000).map(|n| irq(1 + n)).chain([timerlat(2_000, 1, Irq)]));
         assert_eq!((all[0].before.len(), all[0].noise_left_out), (MAX_NOISE_BEFORE, 0));

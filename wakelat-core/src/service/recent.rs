@@ -89,6 +89,7 @@ impl RecentTotals {
             waits.add(&slot.waits, 0);
             waits.add_merged(&slot.merged);
         }
+        waits.forget_merged_with_series();
         let begin = begins.clone().nth(first).unwrap_or(&self.begin);
         (waits.summary(not_separated), difference(latest, begin))
     }
@@ -182,6 +183,22 @@ mod tests {
         }
         let merged = |last_s: u64| recent.last(last_s * SECOND, &at(15), &[]).0.groups_merged;
         assert_eq!([5, 10, 15].map(merged), [1, 2, 2]);
+    }
+
+    #[test]
+    fn a_group_that_is_shown_is_not_counted_as_merged() {
+        let mut recent = RecentTotals::new(1);
+        for second in 1..=10 {
+            let mut waits = one_neighbour();
+            if second > 5 {
+                // Another group has the only series of this slot.
+                waits.groups.reverse();
+            }
+            recent.add(&waits, second);
+            recent.covered(&at(second));
+        }
+        let (summary, _) = recent.last(10 * SECOND, &at(10), &[]);
+        assert_eq!(summary.groups_merged, 1, "{summary:?}");
     }
 
     #[test]

@@ -292,6 +292,14 @@ impl SeriesTable {
         self.merged.extend(merged.iter().take(room));
     }
 
+    /// Does not count groups that have series of their own among those that have none: another table had no room for
+    /// them.
+    pub(super) fn forget_merged_with_series(&mut self) {
+        for name in self.series.keys() {
+            self.merged.remove(&self.hasher.hash_one(name));
+        }
+    }
+
     /// Parts of waits whose pair of groups had no room.
     pub fn pairs_lost(&self) -> u64 {
         self.pairs_lost

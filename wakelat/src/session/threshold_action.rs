@@ -21,8 +21,8 @@ impl ActionRunner {
         Self { action, fired: false, child: None, failure: None }
     }
 
-    /// Called for each wait that reaches the threshold: runs the action once. Returns whether the run has to
-    /// stop: that is the action, or it has failed, which [`Self::finish`] returns once the result is written.
+    /// Called for each wait that reaches the threshold: runs the action once. Returns whether the run has to stop,
+    /// because that is the action, or because the action failed: [`Self::finish`] returns the failure.
     pub fn fire(&mut self, wait: &Wait, unix_offset_ns: i64) -> bool {
         let at_unix_ns = i128::from(wait.at_ns) + i128::from(unix_offset_ns);
         self.fire_with(|| {

@@ -51,7 +51,7 @@ pub fn record(config: &AbConfig) -> Result<[Vec<PathBuf>; 2]> {
         }
         let path = path(*turn);
         if !run(config, turn.0, &path, &is_stopped)? {
-            status(format_args!("stopped after {done} of {} runs; comparing these", turns.len()));
+            status(format_args!("stopped after {done} of {} runs", turns.len()));
             break;
         }
         files[turn.0].push(path);
