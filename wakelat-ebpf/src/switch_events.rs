@@ -307,19 +307,19 @@ impl KeptReads {
 
     #[inline(always)]
     fn prev_cgroup_id(self) -> u64 {
-        // SAFETY: as above.
+        // SAFETY: the pointer is to this CPU's own entry, which only this program writes.
         unsafe { (&raw const (*self.0).first_read.prev_cgroup_id).read_volatile() }
     }
 
     #[inline(always)]
     fn next_cgroup_id(self) -> u64 {
-        // SAFETY: as above.
+        // SAFETY: the pointer is to this CPU's own entry, which only this program writes.
         unsafe { (&raw const (*self.0).first_read.next_cgroup_id).read_volatile() }
     }
 
     #[inline(always)]
     fn rt_throttled(self) -> bool {
-        // SAFETY: as above.
+        // SAFETY: the pointer is to this CPU's own entry, which only this program writes.
         unsafe { (&raw const (*self.0).first_read.rt_throttled).read_volatile() != 0 }
     }
 }

@@ -28,7 +28,7 @@ pub struct TimerlatSummaryOptions {
     pub period_ns: Option<u64>,
     /// Buckets of equal width in which latencies are also counted, if requested.
     pub bins: Option<Bins>,
-    /// Whether the records are those of a running tracer, instead of a saved trace.
+    /// Whether the records come from a running tracer, and not from a saved trace.
     pub is_live: bool,
 }
 

@@ -254,7 +254,7 @@ impl Totals {
             return Some(answer.clone());
         }
         let (summary, mut report) = self.recent.last(key.0, self.report.as_ref()?, &self.not_separated);
-        // The slots are those of the monotonic clock; the wall clock may have been set since the start.
+        // The slots follow the monotonic clock; the wall clock may have been set since the start.
         report.start_unix_ns = report.start_unix_ns.saturating_add_signed(self.clock_step_ns);
         report.unix_offset_ns = report.unix_offset_ns.saturating_add(self.clock_step_ns);
         let text = || render::counted_text(&summary, &report, "--max-series", &Style::default()).into();
