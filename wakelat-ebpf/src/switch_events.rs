@@ -53,14 +53,14 @@ pub fn switch<R: Read>(ctx: &impl StackIdContext, preempt: bool, prev: Task<R>, 
     }
     let (prev_pid, next_pid) = (prev.pid(), next.pid());
     let prev_state = prev.prev_state(preempt);
-    let at = FixedSwitchContext { now, cpu };
+    let mut at = FixedSwitchContext { now, cpu };
     if prev_pid != 0 {
         stack::of_prev(ctx, prev, prev_pid, prev_state, now);
-        switch_waits::switch_out(prev, prev_pid, prev_state, at);
+        switch_waits::switch_out(prev, prev_pid, prev_state, &mut at);
     }
     let mut wait = WaitInfo::NONE;
     if next_pid != 0
-        && let Some(ended) = switch_waits::switch_in(next, at, |ending| WaitInfo::of(ending, next))
+        && let Some(ended) = switch_waits::switch_in(next, &mut at, |ending| WaitInfo::of(ending, next))
     {
         wait = ended;
     }
@@ -88,7 +88,6 @@ pub fn read_first<R: Read>(prev: Task<R>, next: Task<R>) -> Option<()> {
 }
 
 /// Time and CPU of a switch that have been read already, within the window.
-#[derive(Clone, Copy)]
 struct FixedSwitchContext {
     now: u64,
     cpu: u32,
@@ -96,13 +95,18 @@ struct FixedSwitchContext {
 
 impl SwitchContext for FixedSwitchContext {
     #[inline(always)]
-    fn now(self) -> Option<u64> {
+    fn now(&mut self) -> Option<u64> {
         Some(self.now)
     }
 
     #[inline(always)]
-    fn cpu(self) -> u32 {
+    fn cpu(&self) -> u32 {
         self.cpu
+    }
+
+    #[inline(always)]
+    fn counters(&self, class: Class) -> Option<CpuCounters> {
+        CpuCounters::of(class)
     }
 }
 

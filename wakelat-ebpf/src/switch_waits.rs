@@ -15,30 +15,45 @@ use crate::{
 };
 
 /// When and where a switch happens.
-pub trait SwitchContext: Copy {
-    /// ns of CLOCK_MONOTONIC; `None` after the end of the window.
-    fn now(self) -> Option<u64>;
+pub trait SwitchContext {
+    /// ns of CLOCK_MONOTONIC, the same for both halves of the switch; `None` after the end of the window.
+    fn now(&mut self) -> Option<u64>;
 
     /// The CPU that switches.
-    fn cpu(self) -> u32;
+    fn cpu(&self) -> u32;
+
+    /// The counters of that CPU; `None` if they cannot be found.
+    fn counters(&self, class: Class) -> Option<CpuCounters>;
 }
 
-/// Reads time and CPU only when they are needed: many switches need neither, and each is a helper call.
-#[derive(Clone, Copy)]
-pub struct LazySwitchContext;
+/// Reads time and CPU only when they are needed, and the time at most once: many switches need neither, and the clock is
+/// most of what a program costs.
+struct LazySwitchContext {
+    /// The words of the CPU that switches.
+    words: *mut CpuWords,
+    /// 0 until it is read.
+    now_ns: u64,
+}
 
 impl SwitchContext for LazySwitchContext {
     #[inline(always)]
-    fn now(self) -> Option<u64> {
-        // SAFETY: no arguments, no side effects.
-        let now = unsafe { bpf_ktime_get_ns() };
-        window::contains(now).then_some(now)
+    fn now(&mut self) -> Option<u64> {
+        if self.now_ns == 0 {
+            // SAFETY: no arguments, no side effects.
+            self.now_ns = unsafe { bpf_ktime_get_ns() };
+        }
+        window::contains(self.now_ns).then_some(self.now_ns)
     }
 
     #[inline(always)]
-    fn cpu(self) -> u32 {
+    fn cpu(&self) -> u32 {
         // SAFETY: no arguments, no side effects.
         unsafe { bpf_get_smp_processor_id() }
+    }
+
+    #[inline(always)]
+    fn counters(&self, class: Class) -> Option<CpuCounters> {
+        Some(CpuCounters::among(self.words, class))
     }
 }
 
@@ -48,15 +63,16 @@ pub fn switch<T: TaskFields>(words: *mut CpuWords, preempt: bool, prev: T, next:
     if !window::is_open() || !program_run_budget::allows_run() {
         return;
     }
+    let mut at = LazySwitchContext { words, now_ns: 0 };
     let prev_pid = prev.pid();
     // Idle neither waits nor is preempted, and its number is one for all CPUs.
     if prev_pid != 0 {
-        switch_out(prev, prev_pid, prev.prev_state(preempt), LazySwitchContext);
+        switch_out(prev, prev_pid, prev.prev_state(preempt), &mut at);
     }
     if next.pid() == 0 {
         return;
     }
-    switch_in(next, LazySwitchContext, |ending| {
+    switch_in(next, &mut at, |ending| {
         if AGGREGATE.load() != 0 {
             histogram::add(ending, prev, next);
         } else {
@@ -68,7 +84,7 @@ pub fn switch<T: TaskFields>(words: *mut CpuWords, preempt: bool, prev: T, next:
 /// Handles `prev`: it was on the CPU, so it cannot have been waiting; if it is still runnable, it waits
 /// from now.
 #[inline(always)]
-pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: PrevState, at: impl SwitchContext) {
+pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: PrevState, at: &mut impl SwitchContext) {
     // A hist trigger ignores a task that leaves its CPU. Only dead tasks are handled here, to free their
     // entries.
     if TRIGGER_RULES.load() != 0 && leaving != PrevState::Dead {
@@ -81,7 +97,7 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: PrevState, at: impl
         // `pi_lock`: on another CPU it may run in parallel with this switch, and write what it knows
         // of the waker meanwhile: words of their own, each written at once, which no wait that begins here shows.
         let left = unsafe { (*entry).pending.switch_out() };
-        if let Some(tally) = left.and_then(CpuCounters::of) {
+        if let Some(tally) = left.and_then(|class| at.counters(class)) {
             tally.count(Counter::MissedSwitch);
         }
         if leaving == PrevState::Dead {
@@ -94,7 +110,7 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: PrevState, at: impl
     if !leaving.starts_wait(wanted) {
         return;
     }
-    let Some(tally) = CpuCounters::of(Class::Preempted) else { return };
+    let Some(tally) = at.counters(Class::Preempted) else { return };
     if wanted {
         tally.count(Counter::Seen);
     }
@@ -147,7 +163,7 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: PrevState, at: impl
 #[inline(always)]
 pub fn switch_in<T: TaskFields, Delivered>(
     next: T,
-    at: impl SwitchContext,
+    at: &mut impl SwitchContext,
     deliver: impl FnOnce(EndedWait) -> Delivered,
 ) -> Option<Delivered> {
     let entry = task_table::find(next)?;
@@ -159,15 +175,15 @@ pub fn switch_in<T: TaskFields, Delivered>(
     start.switch_in(|start| {
         let class = Class::from_u8(start.class)?;
         if !filter::wants_cpu(|| at.cpu()) {
-            CpuCounters::of(class)?.count(Counter::Filtered);
+            at.counters(class)?.count(Counter::Filtered);
             return None;
         }
         let Some(latency_ns) = start.latency_ns(now, FROM_WAKING.load() != 0) else {
-            CpuCounters::of(class)?.count(Counter::Invalid);
+            at.counters(class)?.count(Counter::Invalid);
             return None;
         };
         if latency_ns < THRESHOLD_NS.load() {
-            let tally = CpuCounters::of(class)?;
+            let tally = at.counters(class)?;
             tally.count(Counter::Filtered);
             tally.count(Counter::BelowThreshold);
             return None;
