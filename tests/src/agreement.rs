@@ -41,7 +41,9 @@ pub fn assert_checks_but_hidden(document: &Value, hidden: u64) {
             println!("  lengths, in time that is not the guest's own");
         } else if check["outcome"] == "disagree" && check["name"] == "ctxt" {
             let number = |name: &str| check["numbers"][name].as_u64().expect("a number");
-            assert!(number("untraced") <= hidden && number("missed") == 0, "{hidden} hidden: {document:#}");
+            // Absent on a kernel that does not count skipped runs.
+            let missed = check["numbers"]["missed"].as_u64().unwrap_or(0);
+            assert!(number("untraced") <= hidden && missed == 0, "{hidden} hidden: {document:#}");
         } else if ["queue_clock", "distributions", "run_queues"].iter().any(|name| check["name"] == *name)
             && check["outcome"] == "unknown"
         {

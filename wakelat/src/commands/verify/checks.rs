@@ -46,14 +46,15 @@ const UNTRACED_SHARE: u64 = 20;
 /// the check, and the largest number of switches that may have gone untraced.
 ///
 /// Every context switch that the kernel counts (`nr_switches`, `__schedule()` in kernel/sched/core.c)
-/// passes `sched_switch`, so the program has run as often, unless the kernel skipped it (`missed`). On some
-/// hosted machines no tracepoint fires in a few threads, for any tool: a small share may be missing, and is
-/// reported.
-pub fn ctxt(open: SwitchCounts, close: SwitchCounts, missed: u64, cpus: u64) -> (Check, u64) {
+/// passes `sched_switch`, so the program has run as often, unless the kernel skipped it (`missed`; `None` if the
+/// kernel does not count that, which then explains no difference). On some hosted machines no tracepoint fires in
+/// a few threads, for any tool: a small share may be missing, and is reported.
+pub fn ctxt(open: SwitchCounts, close: SwitchCounts, missed: Option<u64>, cpus: u64) -> (Check, u64) {
+    let skipped = missed.unwrap_or(0);
     let kernel = close.kernel.saturating_sub(open.kernel);
     // A switch between two readings is in only one of them, and so may be one switch in progress on each CPU.
     let fewest = close.runs_before.saturating_sub(open.runs_after).saturating_sub(cpus);
-    let most = close.runs_after.saturating_sub(open.runs_before) + cpus + missed;
+    let most = close.runs_after.saturating_sub(open.runs_before) + cpus + skipped;
     let untraced = kernel.saturating_sub(most);
     let agree = kernel >= fewest && untraced <= kernel / UNTRACED_SHARE;
     let runs = close.runs_before.saturating_sub(open.runs_before);
@@ -62,8 +63,10 @@ pub fn ctxt(open: SwitchCounts, close: SwitchCounts, missed: u64, cpus: u64) -> 
         context_switches(kernel),
         units::counted(runs, "run"),
     );
-    if missed > 0 {
-        found.push_str(&format!(", {} skipped by the kernel", units::thousands(missed)));
+    match missed {
+        None => found.push_str(", skipped runs not counted by this kernel"),
+        Some(0) => {}
+        Some(missed) => found.push_str(&format!(", {} skipped by the kernel", units::thousands(missed))),
     }
     if kernel < fewest {
         found.push_str("; there cannot be more runs than switches");
@@ -79,9 +82,11 @@ pub fn ctxt(open: SwitchCounts, close: SwitchCounts, missed: u64, cpus: u64) -> 
             units::thousands(most.saturating_sub(fewest))
         ));
     }
-    let numbers = vec![("kernel", kernel), ("runs", runs), ("missed", missed), ("untraced", untraced)];
+    let mut numbers = vec![("kernel", kernel), ("runs", runs)];
+    numbers.extend(missed.map(|missed| ("missed", missed)));
+    numbers.push(("untraced", untraced));
     let outcome = if agree { CheckOutcome::Agree } else { CheckOutcome::Disagree };
-    let untraced_at_most = kernel.saturating_sub(close.runs_before.saturating_sub(open.runs_after) + missed);
+    let untraced_at_most = kernel.saturating_sub(close.runs_before.saturating_sub(open.runs_after) + skipped);
     (Check { name: "ctxt", outcome, found, numbers }, untraced_at_most)
 }
 
@@ -148,6 +153,11 @@ pub fn schedstat(sums: &SchedstatSums, untraced: u64, lost: u64, clock_ns: u64) 
     Check { name: "schedstat", outcome, found, numbers }
 }
 
+/// Events for which the kernel has skipped a program since there were `before`; `None` if it does not count them.
+pub fn missed_since(now: Option<u64>, before: Option<u64>) -> Option<u64> {
+    now.zip(before).map(|(now, before)| now.saturating_sub(before))
+}
+
 /// A check that cannot be made, with the reason.
 pub fn unknown(name: &'static str, why: impl Into<String>) -> Check {
     Check { name, outcome: CheckOutcome::Unknown, found: why.into(), numbers: Vec::new() }
@@ -164,7 +174,7 @@ mod tests {
     #[test]
     fn equal_numbers_of_runs_and_switches_agree() {
         for runs in [9_997, 10_000, 10_002] {
-            let (check, untraced) = ctxt(switches(500, 7), switches(10_500, 7 + runs), 0, 2);
+            let (check, untraced) = ctxt(switches(500, 7), switches(10_500, 7 + runs), Some(0), 2);
             assert_eq!(check.outcome, CheckOutcome::Agree, "{check:?}");
             // Any of the three runs between a pair of readings may belong to a switch that the kernel had
             // already counted.
@@ -174,21 +184,40 @@ mod tests {
 
     #[test]
     fn more_runs_than_switches_are_impossible() {
-        assert_eq!(ctxt(switches(0, 0), switches(10_000, 10_020), 0, 2).0.outcome, CheckOutcome::Disagree);
+        assert_eq!(ctxt(switches(0, 0), switches(10_000, 10_020), Some(0), 2).0.outcome, CheckOutcome::Disagree);
     }
 
     #[test]
     fn a_small_share_without_tracepoint_is_reported_and_a_large_one_is_not_accepted() {
-        let (small, untraced) = ctxt(switches(0, 0), switches(10_000, 9_950), 0, 2);
+        let (small, untraced) = ctxt(switches(0, 0), switches(10_000, 9_950), Some(0), 2);
         assert_eq!((small.outcome, untraced), (CheckOutcome::Agree, 53));
         assert!(small.found.contains("45 (0.5 %) fired no tracepoint"), "{small:?}");
-        assert_eq!(ctxt(switches(0, 0), switches(10_000, 9_400), 0, 2).0.outcome, CheckOutcome::Disagree);
+        assert_eq!(ctxt(switches(0, 0), switches(10_000, 9_400), Some(0), 2).0.outcome, CheckOutcome::Disagree);
     }
 
     #[test]
     fn runs_that_the_kernel_skipped_are_not_a_difference() {
-        let (check, untraced) = ctxt(switches(0, 0), switches(10_000, 9_000), 1_000, 2);
+        let (check, untraced) = ctxt(switches(0, 0), switches(10_000, 9_000), Some(1_000), 2);
         assert_eq!((check.outcome, untraced), (CheckOutcome::Agree, 3), "{check:?}");
+        // If their number is unknown, all of the difference counts as untraced.
+        let (check, untraced) = ctxt(switches(0, 0), switches(10_000, 9_000), None, 2);
+        assert_eq!((check.outcome, untraced), (CheckOutcome::Disagree, 1_003), "{check:?}");
+    }
+
+    #[test]
+    fn skipped_runs_are_shown_and_an_unknown_number_of_them_is_not_0() {
+        for (missed, shown) in [
+            (Some(12), "on `sched_switch`, 12 skipped by the kernel; up to"),
+            (Some(0), "on `sched_switch`; up to"),
+            (None, "on `sched_switch`, skipped runs not counted by this kernel; up to"),
+        ] {
+            let (check, _) = ctxt(switches(0, 0), switches(10_000, 10_000), missed, 2);
+            assert!(check.found.contains(shown), "{missed:?}: {check:?}");
+            let number = check.numbers.iter().find(|(name, _)| *name == "missed");
+            assert_eq!(number.map(|(_, missed)| *missed), missed, "{check:?}");
+        }
+        assert_eq!(missed_since(Some(17), Some(5)), Some(12));
+        assert_eq!((missed_since(None, None), missed_since(Some(5), Some(5))), (None, Some(0)));
     }
 
     fn sums() -> SchedstatSums {

@@ -379,7 +379,7 @@ pub(super) mod tests {
         let schedstat = checks::schedstat(&sums, 11, 0, CLOCK_NS);
         let switches =
             |kernel, runs| super::super::switch_counts::SwitchCounts { runs_before: runs, kernel, runs_after: runs };
-        let (ctxt, _) = checks::ctxt(switches(0, 0), switches(9_547, 9_534), 0, 2);
+        let (ctxt, _) = checks::ctxt(switches(0, 0), switches(9_547, 9_534), Some(0), 2);
         measured.checks = vec![schedstat, ctxt, checks::unknown(queue_clock::NAME, "not here")];
         measured.classes = Some(ClassComparison {
             tracepoints: [(400, 9_600_000), (0, 0), (42, 90_000_000)],

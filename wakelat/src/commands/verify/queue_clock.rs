@@ -75,8 +75,8 @@ pub struct QueueClockCounts {
     pub classes: [(u64, u128); 3],
     /// The terms of all switch-ins, from before the first reading until after the last one.
     pub terms: SwitchInTerms,
-    /// Switches for which the kernel skipped the program.
-    pub missed: u64,
+    /// Switches for which the kernel skipped the program; `None` if it does not count them.
+    pub missed: Option<u64>,
     /// The lengths of the measured waits after a wakeup.
     pub wakeups: BucketTally,
 }
@@ -115,10 +115,10 @@ fn one_sided(
     cpus: u64,
 ) -> OneSidedWaits {
     let terms = &queue.terms;
-    let unknown = terms.unknown_start + terms.after_unseen + terms.not_timed + terms.invalid + queue.missed;
+    let unknown = terms.unknown_start + terms.after_unseen + terms.not_timed + terms.invalid;
     let during: u64 = by_tracepoints.during.iter().sum();
     OneSidedWaits {
-        by_tracepoints: unknown + 2 * cpus,
+        by_tracepoints: unknown + queue.missed.unwrap_or(0) + 2 * cpus,
         by_queue_clock: during + lacks.lost + 2 * lacks.untraced + lacks.waiting + 2 * cpus,
     }
 }
@@ -146,7 +146,8 @@ pub fn check(
     let QueueClockCounts { classes, terms, missed, .. } = queue;
     // One switch in progress on each CPU at each of the two readings.
     let in_progress = 2 * cpus;
-    let unknown = terms.unknown_start + terms.after_unseen + terms.not_timed + terms.invalid + missed;
+    let skipped = missed.unwrap_or(0);
+    let unknown = terms.unknown_start + terms.after_unseen + terms.not_timed + terms.invalid + skipped;
     let unmeasured = lacks.lost + 2 * lacks.untraced + lacks.waiting;
     let agrees = |inside: u64, during: u64, queued: u64| {
         inside <= queued + unknown + in_progress && queued <= inside + during + unmeasured + in_progress
@@ -191,7 +192,7 @@ pub fn check(
     }
     let short = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
     let [wakeup, new, preempted] = [Class::Wakeup, Class::New, Class::Preempted].map(of_class);
-    let numbers = vec![
+    let mut numbers = vec![
         ("tracepoint_waits", inside),
         ("queue_clock_waits", queued),
         ("tracepoint_wakeup", wakeup.0),
@@ -206,11 +207,13 @@ pub fn check(
         ("after_unseen", terms.after_unseen),
         ("not_timed", terms.not_timed),
         ("invalid", terms.invalid),
-        ("queue_clock_missed", *missed),
+    ];
+    numbers.extend(missed.map(|missed| ("queue_clock_missed", missed)));
+    numbers.extend([
         ("tracepoints_lack", unmeasured),
         ("tracepoint_ns", short(sum_ns)),
         ("queue_clock_ns", short(queued_ns)),
-    ];
+    ]);
     let outcome = match (inside + during + queued, agree) {
         (0, true) => CheckOutcome::Unknown,
         (_, true) => CheckOutcome::Agree,
@@ -333,6 +336,22 @@ mod tests {
             let queued = |more| queue(Class::Wakeup, 100 + apart + IN_PROGRESS + more, SwitchInTerms::default());
             assert_eq!(outcome(100, queued(0), lacks), CheckOutcome::Agree);
             assert_eq!(outcome(100, queued(1), lacks), CheckOutcome::Disagree);
+        }
+    }
+
+    #[test]
+    fn each_switch_for_which_the_queue_clock_was_skipped_explains_one_wait_and_an_unknown_number_none() {
+        let lacks = TracepointLosses::default();
+        for (missed, apart) in [(Some(7), 7 + IN_PROGRESS), (Some(0), IN_PROGRESS), (None, IN_PROGRESS)] {
+            let queued = QueueClockCounts { missed, ..queue(Class::Wakeup, 100, SwitchInTerms::default()) };
+            let check = |tracepoints| check(&waits(Class::Wakeup, tracepoints), &queued, lacks, CPUS);
+            assert_eq!(check(100 + apart).outcome, CheckOutcome::Agree, "{missed:?}");
+            assert_eq!(check(101 + apart).outcome, CheckOutcome::Disagree, "{missed:?}");
+            let numbers = check(100).numbers;
+            let number = numbers.iter().find(|(name, _)| *name == "queue_clock_missed");
+            assert_eq!(number.map(|(_, missed)| *missed), missed);
+            let only = one_sided(&waits(Class::Wakeup, 100), &queued, lacks, CPUS);
+            assert_eq!(only.by_tracepoints, apart, "{missed:?}");
         }
     }
 

@@ -35,8 +35,8 @@ pub struct QueueClockSide {
     collector: Collector,
     waits: WaitsBetweenReadings,
     before: SwitchInTerms,
-    /// Events that the kernel had skipped when the window began.
-    missed_before: u64,
+    /// Events that the kernel had skipped when the window began; `None` if it does not count them.
+    missed_before: Option<u64>,
     counts: QueueClockCounts,
     /// The kernel's counters when the window began and ended, if it has them.
     run_queues: [Option<RunQueueReading>; 2],
@@ -78,7 +78,7 @@ impl QueueClockSide {
             collector,
             waits: WaitsBetweenReadings::default(),
             before: SwitchInTerms::default(),
-            missed_before: 0,
+            missed_before: None,
             counts: QueueClockCounts::default(),
             run_queues: [None; 2],
             all_tasks: config.filter.parts == 0,
@@ -93,7 +93,7 @@ impl QueueClockSide {
     /// If the kernel refuses to read the maps.
     pub fn open(&mut self, proc: &Path) -> Result<()> {
         self.run_queues[0] = self.read_run_queues(proc)?;
-        self.missed_before = self.collector.missed()?.unwrap_or(0);
+        self.missed_before = self.collector.missed()?;
         self.before = self.terms()?;
         let (at, ()) = TimeBracket::of(monotonic_ns, || self.collector.take_counted(|_| Ok(())))?;
         self.waits.open(at);
@@ -122,7 +122,7 @@ impl QueueClockSide {
         self.waits.close(at);
         self.counts.terms = self.terms()?.since(&self.before);
         self.run_queues[1] = self.read_run_queues(proc)?;
-        self.counts.missed = self.collector.missed()?.unwrap_or(0) - self.missed_before;
+        self.counts.missed = checks::missed_since(self.collector.missed()?, self.missed_before);
         if let Some(plant) = self.plant {
             self.counts.classes.iter_mut().for_each(|(count, _)| *count = plant.apply_to_queue_clock(*count));
             self.counts.wakeups = self.counts.wakeups.map(|length_ns| plant.apply_to_queue_clock_length(length_ns));
@@ -174,7 +174,7 @@ impl QueueClockSide {
             );
         }
         let measured_ns = self.counts.classes.iter().map(|(_, sum_ns)| sum_ns).sum();
-        run_queues::check(opened, closed, measured_ns, untraced + self.counts.missed)
+        run_queues::check(opened, closed, measured_ns, untraced + self.counts.missed.unwrap_or(0))
     }
 
     fn read_run_queues(&self, proc: &Path) -> Result<Option<RunQueueReading>> {

@@ -114,10 +114,10 @@ struct WindowStartCounts {
     switches: SwitchCounts,
     /// Waits that wakelat's own side had lost before the first reading of schedstat.
     lost: u64,
-    /// Events for which the kernel had skipped a program of wakelat's own side before that reading.
-    missed: u64,
+    /// Events for which the kernel had skipped a program of wakelat's own side before that reading, if it counts them.
+    missed: Option<u64>,
     /// The same of the trigger's rules, before the window.
-    missed_by_trigger_rules: u64,
+    missed_by_trigger_rules: Option<u64>,
 }
 
 impl<'a> Run<'a> {
@@ -180,7 +180,7 @@ impl<'a> Run<'a> {
         // that finds no room is counted as lost and missing from the sums of its task.
         self.drain()?;
         self.window_start.lost = lost(&self.own_side.totals()?);
-        self.window_start.missed = self.own_side.missed()?.unwrap_or(0);
+        self.window_start.missed = self.own_side.missed()?;
         let filter = &self.config.filter;
         // The kernel counts all waits of a task, so tasks with only some of their waits measured cannot be
         // compared.
@@ -200,7 +200,7 @@ impl<'a> Run<'a> {
         self.waits.window.counting_on = match &mut self.trigger_side {
             Ok((collector, triggers)) => {
                 self.window_start.trigger_side = collector.totals()?;
-                self.window_start.missed_by_trigger_rules = collector.missed()?.unwrap_or(0);
+                self.window_start.missed_by_trigger_rules = collector.missed()?;
                 triggers.begin()?
             }
             Err(_) => now(),
@@ -269,14 +269,14 @@ impl<'a> Run<'a> {
         self.drain_to(|| DrainExtent::Rest { limit: usize::MAX })?;
         self.waits.finish();
         let totals = self.own_side.totals()?;
-        let missed = self.own_side.missed()?.unwrap_or(0) - self.window_start.missed;
+        let missed = checks::missed_since(self.own_side.missed()?, self.window_start.missed);
         let checks = self.checks(switches, &totals, missed)?;
         let classes = self.queue_clock.as_ref().ok().map(QueueClockSide::classes);
         let lost_by_bpf = match &self.trigger_side {
             Ok((collector, _)) => {
                 let Self { window_start: WindowStartCounts { trigger_side, missed_by_trigger_rules, .. }, .. } = &self;
-                let missed = collector.missed()?.unwrap_or(0) - missed_by_trigger_rules;
-                lost(&collector.totals()?) - lost(trigger_side) + missed
+                let missed = checks::missed_since(collector.missed()?, *missed_by_trigger_rules);
+                lost(&collector.totals()?) - lost(trigger_side) + missed.unwrap_or(0)
             }
             Err(_) => 0,
         };
@@ -304,7 +304,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn checks(&self, switches: SwitchCounts, totals: &CounterTotals, missed: u64) -> Result<Vec<Check>> {
+    fn checks(&self, switches: SwitchCounts, totals: &CounterTotals, missed: Option<u64>) -> Result<Vec<Check>> {
+        let lost = lost(totals) - self.window_start.lost + missed.unwrap_or(0);
         // Not those of this process's affinity mask: a switch may be in progress on any.
         let cpus = Cpus::read(&Roots::default().sys, "online")?.count() as u64;
         let (ctxt, untraced) = checks::ctxt(self.window_start.switches, switches, missed, cpus);
@@ -313,15 +314,11 @@ impl<'a> Run<'a> {
                 "schedstat",
                 "the kernel counts whole tasks, by their IDs in the initial PID namespace; leave out `--cpus` and `--prio`; if this is a container, start it with `--pid=host`",
             ),
-            Some(accounts) => {
-                let lost = lost(totals) - self.window_start.lost + missed;
-                checks::schedstat(&accounts.sums(), untraced, lost, self.waits.window.clock_ns)
-            }
+            Some(accounts) => checks::schedstat(&accounts.sums(), untraced, lost, self.waits.window.clock_ns),
         };
         let [queue_clock, distributions, run_queues] = match &self.queue_clock {
             Err(why) => queue_clock_side::unavailable(why),
             Ok(queue_clock) => {
-                let lost = lost(totals) - self.window_start.lost + missed;
                 let waiting = self.accounts.as_ref().map_or(0, |accounts| accounts.sums().waiting);
                 let lacks = TracepointLosses { lost, untraced, waiting };
                 let clock_ns = self.waits.window.clock_ns;

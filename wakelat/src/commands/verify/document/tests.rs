@@ -3,9 +3,10 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        checks::CheckOutcome,
+        checks::{self, CheckOutcome},
         evaluation::{Verdict, tests::rich},
         not_compared::NotCompared,
+        switch_counts::SwitchCounts,
     },
     *,
 };
@@ -74,7 +75,7 @@ pub(super) struct CheckNumbers {
     /// Ctxt: runs of the program on `sched_switch`.
     #[serde(skip_serializing_if = "Option::is_none")]
     runs: Option<u64>,
-    /// Ctxt: runs that the kernel skipped.
+    /// Ctxt: runs that the kernel skipped; absent if it does not count them.
     #[serde(skip_serializing_if = "Option::is_none")]
     missed: Option<u64>,
     /// Ctxt: switches that fired no tracepoint.
@@ -122,7 +123,7 @@ pub(super) struct CheckNumbers {
     /// Queue clock: waits with an end before their start.
     #[serde(skip_serializing_if = "Option::is_none")]
     invalid: Option<u64>,
-    /// Queue clock: switches for which the kernel skipped the queue clock's program.
+    /// Queue clock: switches for which the kernel skipped the queue clock's program; absent if it does not count them.
     #[serde(skip_serializing_if = "Option::is_none")]
     queue_clock_missed: Option<u64>,
     /// Queue clock: waits that the tracepoints may lack.
@@ -193,4 +194,16 @@ fn a_verification_without_triggers_has_its_reason() {
     assert_eq!((&document["verdict"], &document["comparison"]), (&json!("not_compared"), &Value::Null));
     assert_eq!(document["not_compared"]["reason"], "tracefs_closed");
     assert_eq!(written(&rich())["not_compared"], Value::Null);
+}
+
+#[test]
+fn an_unknown_number_of_skipped_runs_is_absent_and_0_is_0() {
+    let switches = |count| SwitchCounts { runs_before: count, kernel: count, runs_after: count };
+    for missed in [Some(12), Some(0), None] {
+        let mut verification = rich();
+        verification.checks[1] = checks::ctxt(switches(0), switches(1_000), missed, 2).0;
+        let document = written(&verification);
+        assert_eq!(document["checks"][1]["name"], "ctxt");
+        assert_eq!(document["checks"][1]["numbers"].get("missed"), missed.map(Value::from).as_ref(), "{document:#}");
+    }
 }
