@@ -15,14 +15,17 @@ use std::cmp::Reverse;
 use wakelat_common::bucket;
 use wakelat_core::render::units;
 
-use super::checks::{Check, CheckOutcome};
+use super::{
+    checks::{Check, CheckOutcome},
+    compare::CLOCK_NS,
+};
 
 /// The name of the check in JSON.
 pub const NAME: &str = "distributions";
 
 /// How far the two lengths of a wait may be apart, in ns. For 98 of 100 measured waits after a wakeup, the tracepoints show
 /// at most 3.7 µs less and 19.3 µs more than the queue clock (docs/queue-clock.md).
-pub const DISTANCE_NS: u64 = 20_000;
+const DISTANCE_NS: u64 = 20_000;
 
 /// One wait in this many, and always [`FURTHER_APART_LEAST`], may be further apart, in each direction: twice as many as
 /// measured.
@@ -108,6 +111,12 @@ impl BoundComparison {
     fn excess(&self) -> i128 {
         i128::from(self.above_longer) - i128::from(self.above_shorter) - i128::from(self.allowed)
     }
+}
+
+/// How far the two lengths of a wait may be apart, in ns, on a machine with this clock tolerance in ns: if that is
+/// longer than usual, everything takes longer there, and so does the way from one instrument to the other.
+pub fn distance_ns(clock_ns: u64) -> u64 {
+    DISTANCE_NS.max(DISTANCE_NS / CLOCK_NS * clock_ns)
 }
 
 /// Judges the two distributions, whose waits may be `distance_ns` apart. Names the bound with the largest difference, of
@@ -213,6 +222,11 @@ mod tests {
         assert!(check.found.contains(": 100 by the tracepoints are more than "), "{check:?}");
         let waits: Vec<u64> = check.numbers.iter().skip(2).map(|(_, number)| *number).collect();
         assert_eq!(waits, [100, 0, 100, 2]);
+    }
+
+    #[test]
+    fn the_distance_is_20_us_and_grows_with_the_clock_tolerance_of_a_slow_machine() {
+        assert_eq!([0, 5_000, 5_001, 50_000].map(distance_ns), [20_000, 20_000, 20_004, 200_000]);
     }
 
     #[test]

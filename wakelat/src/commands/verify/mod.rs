@@ -23,6 +23,8 @@ mod setup;
 pub mod side;
 pub mod switch_counts;
 pub mod text;
+#[cfg(test)]
+mod verdict_tests;
 pub mod window;
 
 use anyhow::Result;

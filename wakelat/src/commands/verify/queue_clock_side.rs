@@ -8,7 +8,6 @@ use wakelat_common::{Class, filter::part};
 
 use super::{
     checks::{self, Check},
-    compare::CLOCK_NS,
     distributions,
     queue_clock::{self, ClassComparison, NAME, QueueClockCounts, TracepointLosses, WaitsBetweenReadings},
     run_queues::{self, RunQueueReading},
@@ -140,8 +139,7 @@ impl QueueClockSide {
         queue_clock::check(&self.waits, &self.counts, lacks, cpus)
     }
 
-    /// Compares the two distributions of waits after a wakeup. `clock_ns` is the clock's tolerance: if it is longer than
-    /// usual, everything on this machine takes longer, and so does the way from one instrument to the other.
+    /// Compares the two distributions of waits after a wakeup. `clock_ns` is the clock's tolerance.
     pub fn check_distributions(&self, lacks: TracepointLosses, cpus: u64, clock_ns: u64) -> Check {
         if self.from == LatencyFrom::Waking {
             return checks::unknown(
@@ -149,7 +147,7 @@ impl QueueClockSide {
                 "`sched_waking` fires before the task is on a run queue; leave out `--from waking`",
             );
         }
-        let distance_ns = distributions::DISTANCE_NS.max(distributions::DISTANCE_NS / CLOCK_NS * clock_ns);
+        let distance_ns = distributions::distance_ns(clock_ns);
         queue_clock::check_distributions(&self.waits, &self.counts, lacks, cpus, distance_ns)
     }
 

@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
         let trigger_side = match attached {
             Ok(Ok(attached)) => Ok(attached),
             // tracefs may permit reading but not writing.
-            Ok(Err(error)) => Err(without_triggers(config, error)?),
+            Ok(Err(error)) => Err(without_triggers(config.require_triggers, error)?),
             Err(why) => Err(why),
         };
         let never = TimeBracket { before_ns: u64::MAX, after_ns: u64::MAX };

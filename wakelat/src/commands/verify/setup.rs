@@ -39,16 +39,20 @@ pub fn tracefs(config: &VerifyConfig, proc: &Path) -> Result<Result<TracefsMount
         }
         tracefs.need_hist_triggers().map(|()| tracefs)
     });
-    usable.map_or_else(|error| without_triggers(config, error.into()).map(Err), |tracefs| Ok(Ok(tracefs)))
+    usable.map_or_else(
+        |error| without_triggers(config.require_triggers, error.into()).map(Err),
+        |tracefs| Ok(Ok(tracefs)),
+    )
 }
 
-/// The reason for which the triggers are not compared, if the measurement can continue without them.
+/// The reason for which the triggers are not compared, if the measurement can continue without them: not if they are
+/// `required`.
 ///
 /// # Errors
 /// If triggers are required, or with `error` itself if it is not one of the reasons in [`NotCompared`].
-pub fn without_triggers(config: &VerifyConfig, error: anyhow::Error) -> Result<NotCompared> {
+pub fn without_triggers(required: bool, error: anyhow::Error) -> Result<NotCompared> {
     match error.downcast_ref().and_then(NotCompared::of) {
-        Some(why) if config.require_triggers => bail!("`--require-triggers`: {why}"),
+        Some(why) if required => bail!("`--require-triggers`: {why}"),
         Some(why) => Ok(why),
         None => Err(error),
     }
@@ -76,7 +80,11 @@ pub fn clock_tolerance_ns() -> u64 {
     for _ in 0..CALLS {
         _ = rustix::process::getppid();
     }
-    let call_ns = (monotonic_ns() - before_ns) / CALLS;
+    tolerance_ns((monotonic_ns() - before_ns) / CALLS)
+}
+
+/// The tolerance in ns if a trivial system call takes `call_ns`.
+fn tolerance_ns(call_ns: u64) -> u64 {
     compare::CLOCK_NS.max(call_ns * 5)
 }
 
@@ -113,5 +121,38 @@ pub fn settings_of(config: &VerifyConfig, environment: &Environment, trigger_rul
             pids: filter.pids.clone(),
             cgroup_ids: Vec::new(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakelat_tracefs::TracefsError;
+
+    use super::*;
+
+    #[test]
+    fn triggers_that_cannot_be_used_are_an_error_only_if_they_are_required() {
+        let errors =
+            || [TracefsError::NoHistTriggers, TracefsError::NotMounted, TracefsError::Denied("/tracing".into())];
+        for (error, required) in errors().into_iter().zip(errors()) {
+            let why = NotCompared::of(&error).unwrap();
+            let refused = without_triggers(true, required.into()).unwrap_err();
+            assert_eq!(refused.to_string(), format!("`--require-triggers`: {why}"));
+            assert_eq!(without_triggers(false, error.into()).unwrap(), why);
+        }
+    }
+
+    #[test]
+    fn any_other_error_of_tracefs_is_one_without_the_flag_too() {
+        let error = || TracefsError::NoEvent("sched_waking".to_owned());
+        for required in [false, true] {
+            let refused = without_triggers(required, error().into()).unwrap_err();
+            assert_eq!(refused.to_string(), error().to_string());
+        }
+    }
+
+    #[test]
+    fn the_clock_tolerance_is_5_us_or_five_system_calls() {
+        assert_eq!([0, 999, 1_000, 1_001, 40_000].map(tolerance_ns), [5_000, 5_000, 5_000, 5_005, 200_000]);
     }
 }
