@@ -30,3 +30,50 @@ impl OverheadLimit {
         (often * (1.0 + self.idle_share.value() / (CHECKS_SHARE * self.inflow()))).min(RARELY_NS) as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{LimitReading, PauseEnd},
+        *,
+    };
+
+    const MS: u64 = 1_000_000;
+
+    fn limit(ppm: u32) -> OverheadLimit {
+        OverheadLimit::new(ppm, 1, 0, LimitReading::default())
+    }
+
+    /// When the next checks of a long pause are due, if each takes `check_ns` of CPU time: ms since the start of the run.
+    fn due_ms<const N: usize>(limit: &mut OverheadLimit, check_ns: u64) -> [u64; N] {
+        [(); N].map(|()| {
+            let mut now = limit.last;
+            now.at_ns += limit.pause_check_interval_ns();
+            now.tool_ns += check_ns;
+            assert_eq!(limit.end_pause(now, 60_000 * MS), PauseEnd::Longer(60_000 * MS));
+            assert_eq!(now.at_ns % MS, 0);
+            now.at_ns / MS
+        })
+    }
+
+    #[test]
+    fn a_run_is_checked_after_10_50_and_150_ms_and_then_every_100() {
+        assert_eq!(due_ms::<5>(&mut limit(1_000), 0), [10, 50, 150, 250, 350]);
+    }
+
+    #[test]
+    fn checks_are_up_to_half_a_second_apart_if_the_limit_is_large_or_they_take_much_of_it() {
+        assert_eq!(due_ms::<4>(&mut limit(100_000), 0), [10, 50, 550, 1_050]);
+        assert_eq!(due_ms::<4>(&mut limit(1_000), 300_000), [10, 50, 550, 1_050]);
+    }
+
+    #[test]
+    fn only_the_first_pause_of_a_run_has_early_checks() {
+        let mut limit = limit(1_000);
+        assert_eq!(due_ms::<2>(&mut limit, 0), [10, 50]);
+        let now = limit.last;
+        limit.begin_period(now);
+        limit.end_period(now, MS, false, 0.0);
+        assert_eq!(due_ms::<2>(&mut limit, 0), [150, 250]);
+    }
+}
