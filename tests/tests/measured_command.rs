@@ -11,9 +11,9 @@ use std::{
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
-    once,
+    machine, once,
     report::{JsonReport, JsonSwitchIns},
-    suite::{Case, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     wakelat::{Wakelat, command},
     workload::until,
 };
@@ -24,6 +24,7 @@ pub fn cases() -> Vec<Case> {
         every_task_of_a_command_is_in_the_window,
         the_tree_of_a_command_is_the_command_and_all_that_it_forks,
         the_tree_of_a_process_has_the_descendants_that_exist_already,
+        a_process_forked_in_a_pause_belongs_to_the_tree,
         a_command_is_started_as_without_wakelat,
         a_command_that_cannot_run_ends_the_run,
         a_signal_ends_the_run_and_its_command,
@@ -122,6 +123,34 @@ fn the_tree_of_a_process_has_the_descendants_that_exist_already() -> TestOutcome
     assert!(ended.status.success(), "{ended:?}");
     assert_has_new_waits("bash", FORKS, &ended.stdout);
     Ok(())
+}
+
+/// With a limit, a run begins with a pause. The command forks its child in it: the child's first wait is not measured,
+/// and its later ones are. The kernel aggregates, so all tasks are measured between pauses.
+fn a_process_forked_in_a_pause_belongs_to_the_tree() -> TestOutcome {
+    if machine::is_emulated() {
+        return Err(Skip::because("needs a machine that is not emulated"));
+    }
+    // Under a name that no other shell has.
+    let directory = tempfile::tempdir().expect("a directory");
+    let shell = directory.path().join("wl-late");
+    symlink("/bin/bash", &shell).expect("a link");
+    // The end of each of its own children wakes it, until seconds after the pause.
+    let child = "i=0; while [ $i -lt 400 ]; do sleep 0.01; i=$((i+1)); done";
+    let script = format!("{} -c '{child}' & wait", shell.display());
+    let hist = ["hist", "--tree", "--mode", "aggregate", "--class", "wakeup,new", "--by", "comm", "--json", "-q"];
+    for _ in 0..3 {
+        let (code, shown, said) = run(&[&hist[..], &["--max-overhead", "10%", "--", "bash", "-c", &script]].concat());
+        assert_eq!(code, Some(0), "{said}");
+        let report = JsonReport::parse_all(&shown).remove(0);
+        // On a busy machine, the pause may be over when the command forks.
+        let is_forked_in_pause = report.with("comm", "bash").all(|group| group.class != "new");
+        if is_forked_in_pause {
+            assert!(report.with("comm", "wl-late").any(|group| group.class == "wakeup"), "{report:?}");
+            return Ok(());
+        }
+    }
+    panic!("no command forked in the pause at the beginning of its run");
 }
 
 /// Neither what a run drops nor what it sets for itself reaches the command.

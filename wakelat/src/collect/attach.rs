@@ -296,6 +296,36 @@ pub(super) fn detach(ebpf: &mut Ebpf, programs: &mut [LoadedProgram]) -> Result<
 /// Like [`detach`], for a pause: the programs that follow descendants stay attached, because processes are forked in a pause
 /// too. Forks are rare, so their calls cost little.
 pub(super) fn detach_for_pause(ebpf: &mut Ebpf, programs: &mut [LoadedProgram]) -> Result<()> {
-    let mut measuring = programs.iter_mut().rev().filter(|program| !program.follows_descendants);
-    measuring.try_for_each(|program| program.detach(ebpf))
+    detached_for_pause(programs).try_for_each(|program| program.detach(ebpf))
+}
+
+/// The programs to detach for a pause, in the order of detaching.
+fn detached_for_pause(programs: &mut [LoadedProgram]) -> impl Iterator<Item = &mut LoadedProgram> {
+    programs.iter_mut().rev().filter(|program| !program.follows_descendants)
+}
+
+#[cfg(test)]
+mod tests {
+    use wakelat_common::Classes;
+
+    use super::{super::load::tests::settings, *};
+
+    #[test]
+    fn only_the_programs_that_follow_descendants_stay_attached_in_a_pause() {
+        let mut settings = settings();
+        settings.classes = Class::ALL.into_iter().fold(Classes::NONE, Classes::with);
+        settings.filter.parts = part::DESCENDANTS;
+        let needed = needed_programs(&settings, |_| true);
+        let names: Vec<&str> = needed.iter().map(|needed| needed.program).collect();
+        assert_eq!(names, ["sched_switch", "tree_fork", "tree_free", "sched_wakeup", "sched_wakeup_new"]);
+        let loaded = |needed: ProgramSpec| LoadedProgram {
+            name: needed.program.to_owned(),
+            tracepoint: needed.tracepoint,
+            follows_descendants: needed.follows_descendants(),
+            link: None,
+        };
+        let mut programs: Vec<LoadedProgram> = needed.into_iter().map(loaded).collect();
+        let detached: Vec<String> = detached_for_pause(&mut programs).map(|program| program.name.clone()).collect();
+        assert_eq!(detached, ["sched_wakeup_new", "sched_wakeup", "sched_switch"]);
+    }
 }

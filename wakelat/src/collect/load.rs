@@ -333,7 +333,7 @@ fn is_out_of_files(error: &io::Error) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::{Error, ErrorKind};
 
     use wakelat_common::{Classes, filter::Filter};
@@ -341,7 +341,8 @@ mod tests {
     use super::*;
     use crate::collect::FilterSettings;
 
-    fn settings() -> Settings {
+    /// Settings that measure waits of no class.
+    pub(in crate::collect) fn settings() -> Settings {
         let filter = FilterSettings {
             parts: 0,
             filter: Box::new(Filter::default()),
