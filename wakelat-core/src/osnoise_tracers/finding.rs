@@ -101,4 +101,50 @@ mod tests {
         let irqs = found(fixtures::DOCUMENTATION[1]);
         assert!(irqs.iter().all(|found| found.cause == LatencyCause::IrqDelay), "{irqs:?}");
     }
+
+    /// The causes that are findings of a run with 1 ms of latency in total and `noise` noise records. Each cause has
+    /// its total, its most in one activation and the latency of that activation: ns.
+    fn of_causes(causes: Vec<(LatencyCause, u64, u64, u64)>, noise: u64) -> Vec<LatencyCause> {
+        let (mut summary, _) = TimerlatSummaryBuilder::new(TimerlatSummaryOptions::default()).end();
+        summary.explained_ns = 1_000_000;
+        summary.coverage.noise = noise;
+        for (cause, ns, max_ns, max_of_ns) in causes {
+            let sum = ShareSum { ns: ns.into(), max_ns, max_of_ns, activations: 1, times: 1 };
+            summary.shares.insert(cause, sum);
+        }
+        findings(&summary).into_iter().map(|finding| finding.cause).collect()
+    }
+
+    #[test]
+    fn a_cause_is_a_finding_from_its_limits_on() {
+        use LatencyCause::{Nmi, Unexplained, UserSpace};
+        for (cause, [ns, max_ns, max_of_ns], is_finding) in [
+            // 10 us in one activation, and 20 % of all latency.
+            (Nmi, [200_000, 10_000, 100_000], true),
+            (Nmi, [199_999, 10_000, 100_000], false),
+            (Nmi, [200_000, 9_999, 100_000], false),
+            // Half of the activation in which it took the most.
+            (Nmi, [50_000, 50_000, 100_000], true),
+            (Nmi, [50_000, 49_999, 100_000], false),
+            (Nmi, [9_999, 9_999, 10_000], false),
+            // 5 % of all latency, whatever its part of one activation.
+            (Unexplained, [50_000, 10_000, 100_000], true),
+            (Unexplained, [49_999, 40_000, 40_000], false),
+            // The user's own code.
+            (UserSpace, [900_000, 900_000, 900_000], false),
+        ] {
+            let expected = if is_finding { vec![cause.clone()] } else { Vec::new() };
+            assert_eq!(of_causes(vec![(cause, ns, max_ns, max_of_ns)], 1), expected, "{ns}, {max_ns}, {max_of_ns}");
+        }
+        let unexplained = || vec![(Unexplained, 900_000, 900_000, 900_000)];
+        assert_eq!(of_causes(unexplained(), 1), [Unexplained]);
+        assert_eq!(of_causes(unexplained(), 0), [], "without noise records");
+    }
+
+    #[test]
+    fn the_five_largest_causes_are_findings() {
+        let cause = |number: i32| (LatencyCause::Softirq(number), 20_000 * number as u64, 20_000, 20_000);
+        let expected: Vec<LatencyCause> = (3..=7).rev().map(LatencyCause::Softirq).collect();
+        assert_eq!(of_causes((1..=7).map(cause).collect(), 1), expected);
+    }
 }

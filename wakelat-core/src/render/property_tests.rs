@@ -109,6 +109,22 @@ proptest! {
     }
 
     #[test]
+    fn an_unknown_number_of_missed_events_is_null_in_json_and_an_empty_cell_in_csv(missed in any::<Option<u64>>()) {
+        for missed in [missed, Some(0), None] {
+            let mut report = report(Vec::new());
+            report.coverage.missed = missed;
+            let json = show(OutputFormat::Json, ReportView::Chart, &report, Style::default());
+            let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+            prop_assert_eq!(document["coverage"]["missed"].clone(), serde_json::json!(missed));
+            // Without a group, no cell has a comma.
+            let csv = show(OutputFormat::Csv, ReportView::Chart, &report, Style::default());
+            let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+            let column = rows[0].iter().position(|name| *name == "missed").unwrap();
+            prop_assert_eq!(rows[1][column], missed.map(|missed| missed.to_string()).unwrap_or_default());
+        }
+    }
+
+    #[test]
     fn every_report_is_a_line_of_json_with_all_its_waits(report in any_report()) {
         let text = show(OutputFormat::Json, ReportView::Chart, &report, Style::default());
         prop_assert_eq!(text.matches('\n').count(), 1);

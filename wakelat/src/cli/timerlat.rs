@@ -312,6 +312,7 @@ impl OsnoiseFlags {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use wakelat_kernel::testing;
 
     use super::*;
 
@@ -319,6 +320,38 @@ mod tests {
     struct Line {
         #[command(flatten)]
         flags: TimerlatFlags,
+    }
+
+    #[derive(Parser)]
+    struct NoiseLine {
+        #[command(flatten)]
+        flags: OsnoiseFlags,
+    }
+
+    #[test]
+    fn auto_stands_for_the_two_flags_that_it_replaces() {
+        let (_directory, machine) = testing::arbitrary();
+        let timer = |line: &str| {
+            let setup = Line::parse_from(line.split(' ')).flags.live.config(&machine).unwrap().setup;
+            (setup.stop_us, setup.stop_total_us, setup.print_stack_us)
+        };
+        assert_eq!(timer("timerlat -a 50"), (None, Some(50), Some(50)));
+        assert_eq!(timer("timerlat -T 50 -s 50"), timer("timerlat -a 50"));
+        let noise = |line: &str| {
+            let setup = NoiseLine::parse_from(line.split(' ')).flags.live.config(&machine).unwrap().setup;
+            (setup.stop_us, setup.stop_total_us, setup.threshold_us)
+        };
+        assert_eq!(noise("osnoise -a 50"), (Some(50), None, Some(1)));
+        assert_eq!(noise("osnoise -s 50 -T 1"), noise("osnoise -a 50"));
+    }
+
+    #[test]
+    fn buckets_of_equal_width_are_256_of_microseconds_unless_the_flags_say_otherwise() {
+        let bins = |bucket_size, entries, nano| HistogramFlags { bucket_size, entries }.bins(true, nano).unwrap();
+        assert_eq!(bins(None, None, false), None);
+        assert_eq!(bins(Some(5), None, false), Some(Bins { width_ns: 5_000, entries: 256 }));
+        assert_eq!(bins(Some(5), None, true), Some(Bins { width_ns: 5, entries: 256 }));
+        assert_eq!(bins(None, Some(10), false), Some(Bins { width_ns: 1_000, entries: 10 }));
     }
 
     #[test]

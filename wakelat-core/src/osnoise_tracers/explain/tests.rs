@@ -202,6 +202,24 @@ fn time_after_the_thread_without_noise_is_the_users_own_code() {
     assert_eq!(one.sum_ns(|cause| *cause == LatencyCause::Unexplained), 100);
 }
 
+#[test]
+fn without_noise_records_the_shares_are_the_delay_the_users_own_code_and_the_rest() {
+    let activation = |interrupted| Activation {
+        irq: measured(1_300, 300, Some(interrupted)),
+        thread: measured(1_700, 700, None),
+        user: measured(2_600, 1_600, None),
+        ..Activation::default()
+    };
+    let shares = |activation| shares(&ExplainedActivation::new(activation, 1).unwrap());
+    let [delay, unexplained] = [(LatencyCause::IrqDelay, 300), (LatencyCause::Unexplained, 400)];
+    let user = (LatencyCause::UserSpace, 900);
+    assert_eq!(shares(activation(task("cc1", 7))), [delay.clone(), user.clone(), unexplained.clone()]);
+    let idle = (LatencyCause::IdleExit, 300);
+    assert_eq!(shares(activation(task("swapper/0", 0))), [idle, user, unexplained.clone()]);
+    let in_kernel = Activation { user: None, ..activation(task("cc1", 7)) };
+    assert_eq!(shares(in_kernel), [delay, unexplained]);
+}
+
 prop_compose! {
     fn any_noise()(kind in 0..4, start_ns in any::<u64>().prop_map(|v| v >> (v % 64)), duration_ns: u64, at_ns: u64, tid in 0..3u32) -> Noise {
         let source = match kind {

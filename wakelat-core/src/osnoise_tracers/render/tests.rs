@@ -138,6 +138,18 @@ fn noise_that_is_left_out_is_reported() {
 }
 
 #[test]
+fn missed_events_are_reported_and_their_number_is_null_if_no_program_read_events() {
+    let mut summary = summary_of(fixtures::DOCUMENTATION[1], None);
+    for (missed, is_warned) in [(Some(17), true), (Some(0), false), (None, false)] {
+        summary.coverage.missed = missed;
+        let text = why::text(&summary, &unicode(400));
+        assert_eq!(text.contains("warning: 17 events missed, on unknown CPUs"), is_warned, "{text}");
+        let document: serde_json::Value = serde_json::from_str(&json(&summary, &summary.worst).unwrap()).unwrap();
+        assert_eq!(document["coverage"]["missed"], serde_json::json!(missed));
+    }
+}
+
+#[test]
 fn the_counts_of_a_histogram_are_exact() {
     let mut noise = NoiseSummary::default();
     for index in 0..12_345 {

@@ -178,3 +178,41 @@ fn name(frame: &mut KernelFrame, symbols: &KernelSymbols) {
         *frame = KernelFrame::Symbol(name.to_owned());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use wakelat_tracefs::osnoise_tracers::{Tracer, TracerEvents};
+
+    #[test]
+    fn records_are_read_with_bpf_if_the_kernel_can_and_more_than_samples_is_recorded() {
+        use RingBufferSupport::{SleepingLock, Usable};
+        use SourceChoice::{Auto, Bpf, Buffer};
+        let directory = tempfile::tempdir().unwrap();
+        let tracefs = TracefsMount::at(directory.path());
+        let chosen = |source: SourceChoice, interferences: bool, btf: bool, ring_buffer: RingBufferSupport| {
+            let events = TracerEvents { interferences, single_noises: false };
+            let config = TracerConfig { source, events, ..TracerConfig::new(Tracer::Timerlat) };
+            choose(&config, &tracefs, btf.then_some(Path::new("vmlinux")), ring_buffer).ok()
+        };
+        // Before 6.15, samples have no tracepoint.
+        assert_eq!(chosen(Auto, true, true, Usable), Some(Buffer));
+        assert_eq!(chosen(Bpf, true, true, Usable), None);
+        fs::create_dir_all(directory.path().join("events/osnoise/timerlat_sample")).unwrap();
+        for (source, interferences, btf, ring_buffer, expected) in [
+            (Auto, true, true, Usable, Some(Bpf)),
+            (Auto, false, true, Usable, Some(Buffer)),
+            (Auto, true, false, Usable, Some(Buffer)),
+            (Auto, true, true, SleepingLock, Some(Buffer)),
+            (Buffer, true, true, Usable, Some(Buffer)),
+            (Bpf, false, true, Usable, Some(Bpf)),
+            (Bpf, true, false, Usable, None),
+            (Bpf, true, true, SleepingLock, None),
+        ] {
+            let found = chosen(source, interferences, btf, ring_buffer);
+            assert_eq!(found, expected, "{source:?}, {interferences}, {btf}, {ring_buffer:?}");
+        }
+    }
+}
