@@ -1,5 +1,6 @@
 //! `timerlat` and `osnoise`: a run of the kernel's tracer, or its saved trace.
 
+mod held_records;
 mod listeners;
 mod run;
 mod run_listener;

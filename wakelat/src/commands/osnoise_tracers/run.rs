@@ -1,12 +1,13 @@
 //! One run of a live tracer: sets it up, starts it, reads it for the requested time, stops it, and restores
 //! everything.
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::{
+    held_records::HeldRecords,
     run_listener::{Listener, TracerRunInfo},
     source::{self, RecordSource},
     trace_file::TraceFile,
@@ -31,9 +32,6 @@ use wakelat_tracefs::osnoise_tracers::{
     thread_placement::{self, DmaLatency},
     tracer_instance::{TracerSession, clean_up},
 };
-
-/// Maximum number of records kept until the window cannot begin anew any more: some 16 MiB.
-const MAX_HELD: usize = 131_072;
 
 /// Runs until a signal, the end of the window, a threshold or a closed output ends the run. Blocks.
 ///
@@ -100,11 +98,11 @@ async fn measure(
             None
         }
     };
+    let threshold = StopThresholds::of(&config.setup);
     let mut run = Run {
         source,
-        cutoff: ThresholdCutoff::at(StopThresholds::of(&config.setup)),
-        threshold: StopThresholds::of(&config.setup),
-        records_what_stops: config.records_what_stops(),
+        cutoff: ThresholdCutoff::at(threshold),
+        threshold,
         trigger: (!config.stops_in_kernel()).then(|| ActionRunner::new(config.action.clone())),
         users,
         info: TracerRunInfo { redrawn: window.interval_ns.is_some(), ..TracerRunInfo::default() },
@@ -115,9 +113,7 @@ async fn measure(
         listener,
         stop: None,
         window_start: None,
-        held: VecDeque::new(),
-        dropped: LostByCpu::new(),
-        has_shown: false,
+        held: HeldRecords::new(if config.records_what_stops() { cpus } else { Vec::new() }, threshold),
     };
     run.source.attach()?;
     let mut schedule = Schedule::new(window, clock::monotonic_ns());
@@ -148,7 +144,8 @@ async fn measure(
             records.append(&mut run.source.take_remaining()?);
         }
         let is_over = due == Some(Due::End);
-        let begins_anew = stopped && !is_over && run.stop.is_none() && run.was_stopped_from_before(&records);
+        let from_before = stopped && run.may_be_stopped_from_before(&records)?;
+        let begins_anew = from_before && run.held.can_begin_anew() && !is_over && run.stop.is_none();
         if due == Some(Due::WarmUp) || begins_anew {
             schedule.begin(run.begin(&session)?);
             tick.reset();
@@ -162,7 +159,7 @@ async fn measure(
         // A record after the end of the window may have reached the threshold: then the end is due next.
         let continues = schedule.end_at_ns().is_none_or(|end_ns| clock::monotonic_ns() < end_ns);
         if run.stop.is_none() && stopped && !is_over && continues {
-            run.stop = Some(run.stopped_without_a_record(config)?);
+            run.stop = Some(run.stopped_without_a_record(config, from_before)?);
         }
         if output.reader_is_gone() {
             run.stop = Some(StopReason::NoReader);
@@ -172,9 +169,12 @@ async fn measure(
             break;
         }
     }
-    if run.stop == Some(StopReason::Threshold) && !run.cutoff.is_reached() && config.stops_unrecorded() && !shown.quiet
-    {
-        status("a single noise stopped the run; use `osnoise hist`, `--auto` or `--trace` to record it");
+    if run.stop == Some(StopReason::Threshold) && !run.cutoff.is_reached() && !shown.quiet {
+        if config.stops_unrecorded() {
+            status("a single noise stopped the run; use `osnoise hist`, `--auto` or `--trace` to record it");
+        } else if config.records_what_stops() {
+            status("records were lost, probably also the one that reached the stop limit: the recording has stopped");
+        }
     }
     run.end(&session, schedule.end_at_ns(), &mut output)?;
     let Run { source, users, mut failures, mut trigger, stop, saved, info, .. } = run;
@@ -201,8 +201,6 @@ struct Run<'a> {
     source: RecordSource,
     cutoff: ThresholdCutoff,
     threshold: StopThresholds,
-    /// Whether the kernel stops the run at a threshold, and only at one that the records show.
-    records_what_stops: bool,
     /// The action to run at a threshold, if the run goes on after it.
     trigger: Option<ActionRunner>,
     info: TracerRunInfo,
@@ -219,12 +217,8 @@ struct Run<'a> {
     stop: Option<StopReason>,
     /// `None` during the warm-up.
     window_start: Option<WindowStart>,
-    /// Records of the window that are not shown yet, because the window may have to begin anew; at most [`MAX_HELD`].
-    held: VecDeque<TimerlatRecord>,
-    /// Held records that were dropped and are not reported as lost yet, by CPU.
-    dropped: LostByCpu,
-    /// Whether records of the window were passed to the listener, so that it cannot begin anew.
-    has_shown: bool,
+    /// Records of the window that are not shown yet, because the window may have to begin anew.
+    held: HeldRecords,
 }
 
 /// The state at the beginning of the window.
@@ -244,22 +238,26 @@ impl Run<'_> {
         let missed = self.source.missed()?.unwrap_or(0);
         let at_ns = clock::monotonic_ns();
         self.window_start = Some(WindowStart { at_ns, missed });
-        self.held.clear();
-        self.dropped.clear();
+        self.held.begin();
         session.record()?;
         Ok(at_ns)
     }
 
-    /// Whether the kernel stopped the window for a latency that it had recorded before, if `records` are
-    /// the latest. It records a latency first, and stops recording later (`run_osnoise`, `timerlat_irq` and
-    /// `timerlat_main`, kernel/trace/trace_osnoise.c, 5.14 to 7.2). A window that begins in between is stopped
-    /// although nothing in it has reached the threshold.
-    fn was_stopped_from_before(&self, records: &[TimerlatRecord]) -> bool {
-        let Some(start) = self.window_start else { return false };
-        let mut window = self.held.iter().chain(records).filter(|record| record.at_ns >= start.at_ns);
-        self.records_what_stops
-            && !self.has_shown
-            && !window.any(|record| self.threshold.reached(&record.event).is_some())
+    /// Whether the kernel may have stopped the window for a latency from before it ([`HeldRecords`]), if `latest` are
+    /// the records that were read last. Their samples show nothing about their CPUs: BPF programs also record after the
+    /// stop. If records were lost, the one that reached the threshold may be among them, and the run ends.
+    fn may_be_stopped_from_before(&self, latest: &[TimerlatRecord]) -> Result<bool> {
+        let Some(start) = self.window_start else { return Ok(false) };
+        let is_reached =
+            |record: &TimerlatRecord| record.at_ns >= start.at_ns && self.threshold.reached(&record.event).is_some();
+        Ok(self.held.may_stop_from_before() && !latest.iter().any(is_reached) && !self.has_losses()?)
+    }
+
+    /// Whether the window lacks records: the source has lost them, or the kernel has skipped a BPF program.
+    fn has_losses(&self) -> Result<bool> {
+        let reported = |cpu: &u32| self.lost.get(cpu).copied().unwrap_or(0);
+        let is_lossy = self.is_lossy || self.source.lost()?.iter().any(|(cpu, lost)| *lost > reported(cpu));
+        Ok(is_lossy || self.missed()?.unwrap_or(0) > 0)
     }
 
     /// Takes over the records from the beginning of the window to `end_ns`, if it has an end, and passes them to the
@@ -272,24 +270,13 @@ impl Run<'_> {
     ) -> Result<()> {
         let Some(start) = self.window_start else { return Ok(()) };
         records.retain(|record| (start.at_ns..=end_ns.unwrap_or(u64::MAX)).contains(&record.at_ns));
-        self.held.extend(records);
-        // A thread stops recording before it records its next sample.
-        if self.has_shown || !self.records_what_stops || self.held.iter().any(|record| record.event.is_sample()) {
-            return self.show(output);
-        }
-        // The oldest ones, none of them a sample: what reaches a threshold is never dropped.
-        let excess = self.held.len().saturating_sub(MAX_HELD);
-        for record in self.held.drain(..excess) {
-            *self.dropped.entry(record.cpu).or_default() += 1;
-        }
-        Ok(())
+        if self.held.push(records, clock::monotonic_ns()) { self.show(output) } else { Ok(()) }
     }
 
     /// Passes all losses and records to the listener.
     fn show(&mut self, output: &mut Output) -> Result<()> {
         self.report_losses()?;
-        let records = Vec::from(std::mem::take(&mut self.held));
-        self.has_shown = true;
+        let records = self.held.take();
         let records = if self.trigger.is_none() { self.cutoff.truncate(records) } else { records };
         if let Some(trigger) = &mut self.trigger {
             for record in &records {
@@ -324,7 +311,7 @@ impl Run<'_> {
     }
 
     fn report_losses(&mut self) -> Result<()> {
-        let mut losses = std::mem::take(&mut self.dropped);
+        let mut losses = self.held.take_dropped();
         for (cpu, lost) in self.source.lost()? {
             let reported = self.lost.insert(cpu, lost).unwrap_or(0);
             if lost > reported {
@@ -348,15 +335,19 @@ impl Run<'_> {
     }
 
     /// Why recording has stopped, if no record of the window reached a threshold: the kernel stopped it for one that
-    /// was not recorded or was lost, or another process did.
-    fn stopped_without_a_record(&mut self, config: &TracerConfig) -> Result<StopReason> {
+    /// was not recorded or was lost, or for one from before the window if `from_before`, or another process did.
+    fn stopped_without_a_record(&mut self, config: &TracerConfig, from_before: bool) -> Result<StopReason> {
         self.report_losses()?;
-        let is_complete = !self.is_lossy && self.missed()?.unwrap_or(0) == 0;
-        if config.may_stop_without_a_record(is_complete) {
+        if config.may_stop_without_a_record(!self.has_losses()?) {
             return Ok(StopReason::Threshold);
         }
-        let why = "another process stopped the recording (`tracing_on` is 0) before a threshold or the end of the run; \
-                   the result ends there";
+        let why = if from_before {
+            "a latency from before the window or another process stopped the recording (`tracing_on` is 0); the result \
+             ends there"
+        } else {
+            "another process stopped the recording (`tracing_on` is 0) before a threshold or the end of the run; the \
+             result ends there"
+        };
         self.failures.push(why.to_owned());
         Ok(StopReason::Done)
     }

@@ -3,7 +3,7 @@ use std::{
     path::Path,
 };
 
-use super::*;
+use super::{super::held_records::MAX_HELD, *};
 use crate::config::ThresholdAction;
 use wakelat_core::osnoise_tracers::record::TimerlatContext;
 use wakelat_tracefs::osnoise_tracers::Tracer;
@@ -34,7 +34,7 @@ impl Listener for Counting {
     }
 }
 
-/// A run of timerlat that stops at a thread latency of 10 us, if `action` is to stop.
+/// The configuration of a run of timerlat that stops at a thread latency of 10 us, if `action` is to stop.
 fn config(action: ThresholdAction) -> TracerConfig {
     let mut config = TracerConfig::new(Tracer::Timerlat);
     config.setup.stop_total_us = Some(10);
@@ -43,13 +43,14 @@ fn config(action: ThresholdAction) -> TracerConfig {
     config
 }
 
+/// A run on CPU 0.
 fn run<'a>(config: &TracerConfig, listener: &'a mut dyn Listener) -> Run<'a> {
+    let threshold = StopThresholds::of(&config.setup);
     Run {
         users: None,
         source: RecordSource::empty(),
-        cutoff: ThresholdCutoff::at(StopThresholds::of(&config.setup)),
-        threshold: StopThresholds::of(&config.setup),
-        records_what_stops: config.records_what_stops(),
+        cutoff: ThresholdCutoff::at(threshold),
+        threshold,
         trigger: (!config.stops_in_kernel()).then(|| ActionRunner::new(config.action.clone())),
         info: TracerRunInfo::default(),
         lost: LostByCpu::new(),
@@ -59,9 +60,7 @@ fn run<'a>(config: &TracerConfig, listener: &'a mut dyn Listener) -> Run<'a> {
         listener,
         stop: None,
         window_start: Some(WindowStart { at_ns: 0, missed: 0 }),
-        held: VecDeque::new(),
-        dropped: LostByCpu::new(),
-        has_shown: false,
+        held: HeldRecords::new(config.records_what_stops().then_some(0), threshold),
     }
 }
 
@@ -84,8 +83,6 @@ fn records_held_until_the_first_sample_are_bounded_and_those_dropped_are_lost() 
     let (full, last_ns) = (MAX_HELD as u64, MAX_HELD as u64 + 5);
     run.handle_records((1..=full).map(noise).collect(), None, &mut output).unwrap();
     run.handle_records((full + 1..=last_ns).map(noise).collect(), None, &mut output).unwrap();
-    let oldest_ns = run.held.front().map(|record| record.at_ns);
-    assert_eq!((run.held.len(), oldest_ns), (MAX_HELD, Some(6)));
     run.handle_records(vec![latency(last_ns + 1, 1)], None, &mut output).unwrap();
     run.handle_records(vec![latency(last_ns + 2, 1)], None, &mut output).unwrap();
     drop(run);
@@ -100,12 +97,39 @@ fn a_redraw_before_the_first_sample_lets_the_window_begin_anew() {
     let mut run = run(&config, &mut listener);
     run.handle_records(vec![noise(1)], None, &mut output).unwrap();
     run.interval(&mut output).unwrap();
-    assert!(run.was_stopped_from_before(&[]));
+    assert!(run.may_be_stopped_from_before(&[]).unwrap() && run.held.can_begin_anew());
     run.handle_records(vec![latency(2, 1)], None, &mut output).unwrap();
     run.interval(&mut output).unwrap();
-    assert!(!run.was_stopped_from_before(&[]));
+    assert!(!run.may_be_stopped_from_before(&[]).unwrap() && !run.held.can_begin_anew());
     drop(run);
     assert_eq!(listener.records, 2);
+}
+
+#[test]
+fn a_stop_at_a_record_that_was_lost_before_the_first_sample_ends_the_run() {
+    let config = config(ThresholdAction::Stop);
+    let mut listener = Counting::default();
+    let mut output = Output::open(Some(Path::new("/dev/null"))).unwrap();
+    let mut run = run(&config, &mut listener);
+    run.handle_records(vec![noise(1)], None, &mut output).unwrap();
+    assert!(run.may_be_stopped_from_before(&[]).unwrap());
+    // The samples that BPF programs record after the stop, and a latency from before the window, show nothing.
+    run.window_start = Some(WindowStart { at_ns: 1, missed: 0 });
+    assert!(run.may_be_stopped_from_before(&[latency(2, 1), latency(0, 20_000)]).unwrap());
+    assert!(!run.may_be_stopped_from_before(&[latency(2, 20_000)]).unwrap());
+    run.is_lossy = true;
+    assert!(!run.may_be_stopped_from_before(&[]).unwrap());
+    assert_eq!(run.stopped_without_a_record(&config, false).unwrap(), StopReason::Threshold);
+    assert!(run.failures.is_empty(), "{:?}", run.failures);
+}
+
+#[test]
+fn a_latency_from_before_the_window_is_named_if_the_window_can_no_longer_begin_anew() {
+    let config = config(ThresholdAction::Stop);
+    let mut listener = Counting::default();
+    let mut run = run(&config, &mut listener);
+    assert_eq!(run.stopped_without_a_record(&config, true).unwrap(), StopReason::Done);
+    assert!(run.failures[0].contains("a latency from before the window"), "{:?}", run.failures);
 }
 
 #[test]
@@ -136,7 +160,7 @@ fn only_a_threshold_ends_the_run_as_a_threshold_does() {
         let mut listener = Counting::default();
         let mut run = run(config, &mut listener);
         run.is_lossy = is_lossy;
-        assert_eq!(run.stopped_without_a_record(config).unwrap(), expected);
+        assert_eq!(run.stopped_without_a_record(config, false).unwrap(), expected);
         let is_failure = run.failures.iter().any(|why| why.contains("another process"));
         assert_eq!(is_failure, expected == StopReason::Done, "{:?}", run.failures);
     }
@@ -147,7 +171,7 @@ fn a_noise_that_is_not_recorded_may_have_stopped_the_run() {
     let mut config = TracerConfig::new(Tracer::Osnoise);
     config.setup.stop_us = Some(10);
     let mut listener = Counting::default();
-    assert_eq!(run(&config, &mut listener).stopped_without_a_record(&config).unwrap(), StopReason::Threshold);
+    assert_eq!(run(&config, &mut listener).stopped_without_a_record(&config, false).unwrap(), StopReason::Threshold);
     config.events.single_noises = true;
-    assert_eq!(run(&config, &mut listener).stopped_without_a_record(&config).unwrap(), StopReason::Done);
+    assert_eq!(run(&config, &mut listener).stopped_without_a_record(&config, false).unwrap(), StopReason::Done);
 }
