@@ -160,6 +160,17 @@ pub struct Namespace {
     pub tid: u32,
 }
 
+/// A thread in another PID namespace than the one that all IDs refer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadNamespace {
+    /// Thread ID.
+    pub tid: u32,
+    /// Process ID.
+    pub pid: u32,
+    /// Its namespace, and its TID there.
+    pub namespace: Namespace,
+}
+
 /// The name of a `SCHED_*` number (include/uapi/linux/sched.h), as on the command line.
 pub fn policy_name(policy: u32) -> &'static str {
     POLICIES.iter().find(|(number, _)| *number == policy).map_or("unknown", |(_, name)| name)

@@ -4,10 +4,16 @@
 use std::{
     fs::{self, File},
     io::Read as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
-use wakelat_core::{hash::HashMap, wait::Namespace};
+use wakelat_core::{
+    hash::HashMap,
+    wait::{Namespace, ThreadNamespace},
+};
+
+/// Most threads that are read before a run: some 0.3 s. Further ones are read when they wait.
+const MAX_THREADS: usize = 32_768;
 
 /// The PID namespaces of processes, as far as they are known.
 ///
@@ -19,6 +25,8 @@ pub struct PidNamespaces {
     proc: PathBuf,
     /// Inode numbers, by process.
     inodes: HashMap<ProcessStart, u64>,
+    /// The threads of these processes.
+    threads: Vec<ThreadNamespace>,
 }
 
 /// A process: its PID may be used again, but not with the same start time.
@@ -32,22 +40,40 @@ struct ProcessStart {
 impl PidNamespaces {
     /// With the procfs at `proc`; no process is known yet.
     pub fn new(proc: PathBuf) -> Self {
-        Self { proc, inodes: HashMap::default() }
+        Self { proc, inodes: HashMap::default(), threads: Vec::new() }
     }
 
-    /// Reads the namespaces of all processes that are in another one than procfs.
+    /// Reads the namespaces of all processes that are in another one than procfs, and of their threads: in one pass
+    /// before a run, because [`Self::of`] for one thread after the other is too slow while events arrive.
     pub fn read_all(&mut self) {
-        let Ok(entries) = fs::read_dir(&self.proc) else { return };
-        let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        for pid in pids {
-            if let Some(task) = self.task(pid)
-                && task.tids.len() > 1
+        for pid in ids(&self.proc) {
+            if let Some(leader) = self.task(pid)
+                && leader.tids.len() > 1
                 && let Some(inode) = self.link(pid)
                 && let Some(process) = self.process(pid)
             {
                 self.inodes.insert(process, inode);
+                let threads = self.threads_of(pid, leader, inode);
+                self.threads.extend(threads);
             }
         }
+    }
+
+    /// The threads of process `pid`, which is in the namespace `inode`: as many as there is room for.
+    fn threads_of(&self, pid: u32, leader: Task, inode: u64) -> Vec<ThreadNamespace> {
+        let others = ids(&self.proc.join(format!("{pid}/task"))).into_iter().filter(|tid| *tid != pid);
+        let others = others.filter_map(|tid| Some((tid, self.task(tid).filter(|task| task.pid == pid)?)));
+        let of = |(tid, task): (u32, Task)| {
+            let namespace = Namespace { pid_ns: Some(inode), tid: *task.tids.last()? };
+            Some(ThreadNamespace { tid, pid, namespace })
+        };
+        let room = MAX_THREADS.saturating_sub(self.threads.len());
+        std::iter::once((pid, leader)).chain(others).filter_map(of).take(room).collect()
+    }
+
+    /// The threads of [`Self::read_all`]. Some may have exited since.
+    pub fn threads(&self) -> &[ThreadNamespace] {
+        &self.threads
     }
 
     /// The PID namespace of thread `tid` and its TID there; none if it is the namespace of procfs, or the thread has exited.
@@ -93,6 +119,12 @@ impl PidNamespaces {
         let stat = fs::read_to_string(self.proc.join(format!("{pid}/task/{pid}/stat"))).ok()?;
         Some(ProcessStart { pid, started: start_time(&stat)? })
     }
+}
+
+/// The entries of a directory of procfs that are processes or threads.
+fn ids(directory: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Room for `/proc/TID/status`, which is longer only for a task in hundreds of groups.
@@ -174,6 +206,25 @@ mod tests {
         namespaces.read_all();
         [7, 8].iter().for_each(|pid| fs::remove_file(proc.path().join(format!("{pid}/ns/pid"))).unwrap());
         assert_eq!([7, 8].map(|tid| namespaces.of(tid)), [namespace(Some(50), 1), namespace(Some(50), 2)]);
+    }
+
+    #[test]
+    fn the_threads_of_a_process_are_read_with_it() {
+        let proc = proc(&[(1, 0, None, Some(40)), (7, 1, Some(1), Some(50))]);
+        // The last one has exited, and the one before is a thread of another process by now.
+        [8, 9, 10].iter().for_each(|tid| fs::create_dir_all(proc.path().join(format!("7/task/{tid}"))).unwrap());
+        for (tid, pid, inner) in [(8, 7, 2), (9, 6, 3)] {
+            fs::create_dir_all(proc.path().join(tid.to_string())).unwrap();
+            let status = format!("Tgid:\t{pid}\nPPid:\t1\nNSpid:\t{tid}\t{inner}\n");
+            fs::write(proc.path().join(format!("{tid}/status")), status).unwrap();
+        }
+        let mut namespaces = PidNamespaces::new(proc.path().to_owned());
+        assert!(namespaces.threads().is_empty());
+        namespaces.read_all();
+        let of = |tid, inner| ThreadNamespace { tid, pid: 7, namespace: Namespace { pid_ns: Some(50), tid: inner } };
+        let mut threads = namespaces.threads().to_vec();
+        threads.sort_by_key(|thread| thread.tid);
+        assert_eq!(threads, [of(7, 1), of(8, 2)]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::{
     files::{Files, number_of_cpu, own_cgroup, own_number, own_tid},
     report::{GroupClass, KeyPart, KeyValue},
     timeline::{component::Component, event::TaskInfo},
-    wait::{Comm, Namespace, Wait, policy_name},
+    wait::{Comm, Namespace, ThreadNamespace, Wait, policy_name},
 };
 
 /// One grouping key. Recordings name keys by their position: new ones follow at the end.
@@ -333,6 +333,10 @@ pub trait Names {
     /// The PID namespace of a thread, if it is known and is not the one that all ids refer to.
     fn namespace(&self, _tid: u32) -> Option<Namespace> {
         None
+    }
+    /// The threads in other PID namespaces that were read in one pass before the run. Some may have exited since.
+    fn namespaces_before_run(&self) -> &[ThreadNamespace] {
+        &[]
     }
     /// The name of the kernel function that contains an address, if known.
     fn function(&self, _address: u64) -> Option<String> {

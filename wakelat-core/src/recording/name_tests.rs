@@ -12,11 +12,13 @@ use crate::{
         event::{EventKind, SwitchEvent},
         testing::{EventStream, idle, task},
     },
+    wait::ThreadNamespace,
 };
 
-/// A machine on which a thread id is given to one task after another, and the number of lookups of namespaces.
+/// A machine on which a thread id is given to one task after another, the number of lookups of namespaces, and the
+/// namespaces that were read before the run.
 #[derive(Default)]
-struct Reused(Cell<Option<Namespace>>, Cell<u32>);
+struct Reused(Cell<Option<Namespace>>, Cell<u32>, Vec<ThreadNamespace>);
 
 impl Names for Reused {
     fn cgroup(&self, _: u64) -> String {
@@ -30,6 +32,10 @@ impl Names for Reused {
     fn namespace(&self, _: u32) -> Option<Namespace> {
         self.1.update(|lookups| lookups + 1);
         self.0.get()
+    }
+
+    fn namespaces_before_run(&self) -> &[ThreadNamespace] {
+        &self.2
     }
 
     fn function(&self, _: u64) -> Option<String> {
@@ -95,10 +101,11 @@ fn each_segment_has_the_namespace_that_was_looked_up_once() {
     assert_eq!((namespaces, names.1.get()), (3, 1));
 }
 
-/// The number of lookups if each of 200 threads waits once: two processes of 100 threads in this namespace.
-fn lookups_of_many_threads(namespace: Option<Namespace>) -> u32 {
-    let (mut recorder, mut file, names) = (Recorder::default(), Encoder::default(), Reused::default());
-    names.0.set(namespace);
+/// The number of lookups if each of 200 threads waits once: two processes of 100 threads in this namespace, of which
+/// these were read before the run.
+fn lookups_of_many_threads(namespace: Option<Namespace>, before_run: Vec<ThreadNamespace>) -> u32 {
+    let names = Reused(Cell::new(namespace), Cell::new(0), before_run);
+    let (mut recorder, mut file) = (Recorder::default(), Encoder::default());
     recorder.begin(header(), &mut file).unwrap();
     for tid in 1_000..1_200 {
         let mut switch = waits(Class::Wakeup);
@@ -111,8 +118,30 @@ fn lookups_of_many_threads(namespace: Option<Namespace>) -> u32 {
 
 #[test]
 fn one_lookup_is_enough_for_a_process_that_is_in_no_nested_namespace() {
-    assert_eq!(lookups_of_many_threads(None), 2);
-    assert_eq!(lookups_of_many_threads(Some(Namespace { pid_ns: Some(1), tid: 10 })), 200);
+    assert_eq!(lookups_of_many_threads(None, Vec::new()), 2);
+    assert_eq!(lookups_of_many_threads(Some(Namespace { pid_ns: Some(1), tid: 10 }), Vec::new()), 200);
+}
+
+#[test]
+fn threads_that_were_read_before_the_run_need_no_lookup() {
+    let namespace = Namespace { pid_ns: Some(1), tid: 10 };
+    let of_process = |tid: u32| ThreadNamespace { tid, pid: tid / 100 * 100, namespace };
+    assert_eq!(lookups_of_many_threads(Some(namespace), (1_000..1_200).map(of_process).collect()), 0);
+    // The TIDs of the second process belonged to another one then.
+    let other = |tid: u32| ThreadNamespace { tid, pid: 1_000, namespace };
+    assert_eq!(lookups_of_many_threads(Some(namespace), (1_000..1_200).map(other).collect()), 100);
+}
+
+#[test]
+fn the_tid_of_a_thread_that_was_read_before_the_run_can_be_reused() {
+    let of = |tid| Some(Namespace { pid_ns: Some(1), tid });
+    let before_run = vec![ThreadNamespace { tid: 5, pid: 5, namespace: of(10).unwrap() }];
+    let reused = Reused(Cell::default(), Cell::default(), before_run);
+    let owners: [(Option<Namespace>, &[SwitchEvent]); 2] =
+        [(of(20), &[waits(Class::Preempted)]), (of(30), &[waits(Class::New)])];
+    let known: Vec<_> =
+        known_after_each_wait(&reused, &owners).into_iter().map(|(namespace, _)| namespace).collect();
+    assert_eq!((known, reused.1.get()), (vec![of(10), of(30)], 1));
 }
 
 #[test]

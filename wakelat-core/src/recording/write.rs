@@ -15,7 +15,7 @@ use crate::{
         stack_event::{StackEvent, StackId},
         stack_frames::{StackCounts, StackFrames, Symbolize},
     },
-    wait::{Namespace, Wait},
+    wait::{Namespace, ThreadNamespace, Wait},
 };
 
 /// Takes the frames of a recording, in their order.
@@ -59,30 +59,52 @@ pub struct Recorder {
 
 /// The namespaces of threads that have waited: a lookup reads a file, and a thread never leaves its PID namespace.
 #[derive(Debug, Default)]
-struct LookedUpNamespaces(HashMap<u32, Option<Namespace>>);
+struct LookedUpNamespaces {
+    /// By TID, with the process of the thread.
+    threads: HashMap<u32, (u32, Option<Namespace>)>,
+    /// The threads that were read before the run were added.
+    has_those_before_run: bool,
+}
 
 impl LookedUpNamespaces {
+    /// Adds the threads that were read before the run. Comes before the first event, so that each exit of one is seen:
+    /// thousands of threads that wait for the first time need no lookup while events arrive.
+    fn add_those_before_run(&mut self, names: &dyn Names) {
+        if std::mem::replace(&mut self.has_those_before_run, true) {
+            return;
+        }
+        let threads = names.namespaces_before_run().iter();
+        self.threads.extend(threads.map(|ThreadNamespace { tid, pid, namespace }| (*tid, (*pid, Some(*namespace)))));
+    }
+
     /// All threads of a process are in one PID namespace (`copy_process()`, kernel/fork.c): if that is the one that all IDs
     /// refer to, one lookup is enough for thousands of threads.
     fn of(&mut self, task: &TaskInfo, names: &dyn Names) -> Option<Namespace> {
-        let mut look_up = |tid| *self.0.entry(tid).or_insert_with(|| names.namespace(tid));
-        if task.pid == task.tid || task.pid == 0 {
-            look_up(task.tid)
-        } else {
-            look_up(task.pid).and_then(|_| look_up(task.tid))
-        }
+        let pid = task.pid;
+        let mut look_up = |tid: u32| {
+            // A thread of another process had the TID before, unless the process is unknown.
+            if let Some((of, namespace)) = self.threads.get(&tid)
+                && (*of == pid || pid == 0)
+            {
+                return *namespace;
+            }
+            let namespace = names.namespace(tid);
+            self.threads.insert(tid, (pid, namespace));
+            namespace
+        };
+        if pid == task.tid || pid == 0 { look_up(task.tid) } else { look_up(pid).and_then(|_| look_up(task.tid)) }
     }
 
     fn forget(&mut self, tid: u32) {
-        self.0.remove(&tid);
+        self.threads.remove(&tid);
     }
 
     /// Forgets all if they are too many.
     fn bound(&mut self) {
         /// Number of threads from which on their namespaces are looked up again.
         const MAX: usize = 65_536;
-        if self.0.len() > MAX {
-            self.0.clear();
+        if self.threads.len() > MAX {
+            self.threads.clear();
         }
     }
 }
@@ -196,6 +218,7 @@ impl Recorder {
 
     /// Writes an event, preceded by the names that may be unknown later.
     pub fn event(&mut self, event: &Event, names: &dyn Names, out: &mut dyn FrameSink) -> io::Result<()> {
+        self.namespaces.add_those_before_run(names);
         match &event.kind {
             EventKind::WorkItem(WorkItemEvent { function: Some(address), .. })
                 if self.names.functions.insert(*address) =>

@@ -16,7 +16,7 @@ use super::cgroup_tree::CgroupTree;
 use wakelat_core::{
     aggregate::key::{Key, Names},
     hash::HashMap,
-    wait::{Comm, Namespace, Wait},
+    wait::{Comm, Namespace, ThreadNamespace, Wait},
 };
 use wakelat_kernel::{
     Roots,
@@ -78,8 +78,8 @@ impl NameResolver {
         self.cgroups.use_paths_at_once();
     }
 
-    /// Reads or opens what needs a privilege, if events between waits are shown: the namespaces of processes and the
-    /// kernel's symbols.
+    /// Reads or opens what needs a privilege, if events between waits are shown: the namespaces of processes with their
+    /// threads, and the kernel's symbols.
     pub fn prepare_for_events(&mut self) {
         self.namespaces.read_all();
         self.symbol_files = Some(KernelSymbolFiles::open());
@@ -182,6 +182,10 @@ impl Names for NameResolver {
 
     fn namespace(&self, tid: u32) -> Option<Namespace> {
         self.namespaces.of(tid)
+    }
+
+    fn namespaces_before_run(&self) -> &[ThreadNamespace] {
+        self.namespaces.threads()
     }
 
     fn function(&self, address: u64) -> Option<String> {
