@@ -7,7 +7,8 @@
 //! A change from one state to the next is the event that causes it. A second line marks what a drawing
 //! cannot show: `w` a wakeup event without effect, `n` the wakeup is that of a new task, `s` the task
 //! that loses its CPU has already announced that it will sleep, `m` the switch is missed, `x` the
-//! switch-out is the last one, `k` `sched_waking` happened a microsecond before.
+//! switch-out is the last one, `k` `sched_waking` happened a microsecond before, `u` the same, but the
+//! task is not sampled any more at its `sched_wakeup`.
 
 use proptest::prelude::*;
 use wakelat_common::{
@@ -30,6 +31,7 @@ struct Observer {
     /// Class and latency in µs.
     waits: Vec<(Class, u64)>,
     seen: u64,
+    not_sampled: u64,
     already_running: u64,
     already_queued: u64,
     missed_switch: u64,
@@ -86,8 +88,14 @@ impl Observer {
             let before = if at == 0 { '_' } else { states[at - 1] };
             match (before, states[at]) {
                 ('_', '~') => {
-                    if mark(at) == 'k' {
+                    if matches!(mark(at), 'k' | 'u') {
                         self.entry().waking(now_ns - COLUMN_NS, 2, 0);
+                    }
+                    if mark(at) == 'u' {
+                        // The program returns before it looks for the task's entry.
+                        self.seen += 1;
+                        self.not_sampled += 1;
+                        continue;
                     }
                     let class = if mark(at) == 'n' { New } else { Wakeup };
                     self.wakeup(now_ns, class, false);
@@ -208,6 +216,16 @@ fn after_a_missed_run_the_next_wakeup_begins_a_new_wait() {
     assert_eq!((observer.waits.as_slice(), missed_switch, already_queued), ([(Wakeup, 2)].as_slice(), 1, 0));
 }
 
+/// The exception to "no start outlives its wait" (docs/semantics.md): a wakeup that is not sampled drops no start.
+#[test]
+fn after_a_missed_run_a_wakeup_that_is_not_sampled_does_not_end_the_first_wait() {
+    let observer = replay("_~==_~~==", "  m mu   ");
+    assert_eq!((observer.waits.as_slice(), observer.missed_switch), ([(Wakeup, 6)].as_slice(), 0));
+    // If one of both switches is seen, nothing is left.
+    assert_eq!(replay("_~==_~~==", "  m  u   ").waits, []);
+    assert_eq!(replay("_~==_~~==", "    mu   ").waits, [(Wakeup, 1)]);
+}
+
 #[test]
 fn after_a_missed_switch_in_the_delivery_is_that_of_the_next_wakeup() {
     let mut pending = PendingWait::IDLE;
@@ -292,6 +310,33 @@ proptest! {
         let measured = observer.waits.iter().filter(|(class, _)| *class == Wakeup).count() as u64;
         let Observer { seen, already_running, already_queued, missed_switch, .. } = observer;
         prop_assert_eq!(seen, measured + already_running + already_queued + missed_switch);
+    }
+
+    /// Under `--max-overhead`, a task may cease to be sampled, or be sampled again, between any two events.
+    #[test]
+    fn a_wakeup_that_is_not_sampled_leaves_nothing_to_the_next_wait(
+        (drawing, marks) in schedule(),
+        seen in prop::collection::vec(prop::sample::select(vec!['k', ' ', 'u']), 20),
+    ) {
+        let states: Vec<char> = drawing.chars().collect();
+        let mut marks: Vec<char> = marks.chars().collect();
+        let wakeups = (1..states.len()).filter(|at| states[*at - 1] == '_' && states[*at] == '~');
+        let (mut expected, mut unknown, mut left_out) = (Vec::new(), 0, 0);
+        for (at, mark) in wakeups.zip(seen) {
+            marks[at] = mark;
+            let waited = states[at..].iter().take_while(|state| **state == '~').count() as u64;
+            match mark {
+                'k' => expected.push((Wakeup, waited + 1)),
+                'u' => left_out += 1,
+                // Only its `sched_wakeup` was sampled: there is no latency from `sched_waking` on.
+                _ => unknown += 1,
+            }
+        }
+        let observer = Observer { from_waking: true, ..Observer::default() };
+        let Observer { waits, not_sampled, invalid, missed_switch, .. } =
+            observer.replay(&drawing, &marks.into_iter().collect::<String>());
+        prop_assert_eq!(waits, expected);
+        prop_assert_eq!((not_sampled, invalid, missed_switch), (left_out, unknown, 0));
     }
 
     #[test]
