@@ -139,8 +139,7 @@ fn the_tid_of_a_thread_that_was_read_before_the_run_can_be_reused() {
     let reused = Reused(Cell::default(), Cell::default(), before_run);
     let owners: [(Option<Namespace>, &[SwitchEvent]); 2] =
         [(of(20), &[waits(Class::Preempted)]), (of(30), &[waits(Class::New)])];
-    let known: Vec<_> =
-        known_after_each_wait(&reused, &owners).into_iter().map(|(namespace, _)| namespace).collect();
+    let known: Vec<_> = known_after_each_wait(&reused, &owners).into_iter().map(|(namespace, _)| namespace).collect();
     assert_eq!((known, reused.1.get()), (vec![of(10), of(30)], 1));
 }
 

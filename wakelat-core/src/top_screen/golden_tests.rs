@@ -4,7 +4,13 @@ use super::{
     TopScreen, TopScreenSettings,
     testing::{demo_screen, drawn, press, settings, type_text},
 };
-use crate::terminal_input::TerminalKey;
+use crate::{
+    files::{FileIds, FileName, Files},
+    report::Report,
+    terminal_input::TerminalKey,
+    timeline::testing::{EventStream, idle},
+    why::testing::TestNames,
+};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 
@@ -48,6 +54,24 @@ fn a_wait_with_its_time_line() {
 #[test]
 fn the_cpus() {
     assert_page("cpus", settings(), &SIZES, |screen| type_text(screen, "c"));
+}
+
+#[test]
+fn the_cpus_of_several_recordings_have_the_names_of_their_files() {
+    let name = |file: &str| FileName { file: file.to_owned(), host: "host".to_owned() };
+    let files = Files::new([name("a.wakelat"), name("/srv/recordings/of/a/long/path/b.wakelat")]);
+    let mut screen = TopScreen::new(TopScreenSettings { files, ..settings() });
+    let mut stream = EventStream::default();
+    for file in [0, 1] {
+        stream.switch(FileIds::new(file).number(0), 1_000, idle());
+    }
+    stream.events.iter().for_each(|event| screen.event(event, 0, &TestNames));
+    screen.report(&Report::default());
+    type_text(&mut screen, "c");
+    let page = drawn(&mut screen, 120, 40);
+    for cpu in ["0 in a.wakelat", "0 in …f/a/long/path/b.wakelat"] {
+        assert!(page.contains(cpu), "{page}");
+    }
 }
 
 #[test]

@@ -103,7 +103,7 @@ impl TopScreen {
         let is_visible = settings.files.iter().next().is_some();
         Self {
             look: Look { color: settings.color, text },
-            measuring: Measuring::new(settings.from),
+            measuring: Measuring::new(settings.from, settings.files.are_several()),
             frozen: None,
             report: None,
             pages: vec![ScreenPage::Groups(GroupsPage::first())],

@@ -53,7 +53,7 @@ struct Both {
 impl Both {
     fn new() -> Self {
         Self {
-            measuring: Measuring::new(LatencyFrom::Wakeup),
+            measuring: Measuring::new(LatencyFrom::Wakeup, false),
             builder: SummaryBuilder::new(options()),
             known: NameCache::default(),
         }
@@ -130,7 +130,7 @@ fn the_sums_of_known_causes_are_those_of_why() {
 
 #[test]
 fn run_times_are_the_sums_of_the_slices() {
-    let mut measuring = Measuring::new(LatencyFrom::Wakeup);
+    let mut measuring = Measuring::new(LatencyFrom::Wakeup, false);
     let mut slices: HashMap<(u32, u32), u64> = HashMap::default();
     let mut since: HashMap<u32, (u32, u64)> = HashMap::default();
     let mut last_ns = 0;
@@ -166,7 +166,7 @@ fn run_times_are_the_sums_of_the_slices() {
 
 #[test]
 fn a_filter_and_a_group_select_the_same_waits() {
-    let mut measuring = Measuring::new(LatencyFrom::Wakeup);
+    let mut measuring = Measuring::new(LatencyFrom::Wakeup, false);
     demo(|event, _, names| event.into_iter().for_each(|event| measuring.event(event, 0, names)));
     measuring.end_report();
     let Measuring { measured, names, .. } = &measuring;

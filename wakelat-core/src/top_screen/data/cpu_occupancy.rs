@@ -6,6 +6,7 @@ use wakelat_common::pending_wait::PrevState;
 
 use super::wait_table::TaskKey;
 use crate::{
+    files::number_of_cpu,
     hash::HashMap,
     timeline::event::{Event, EventKind, SwitchEvent, TaskInfo},
     wait::Comm,
@@ -21,6 +22,10 @@ pub struct CpuOccupancy {
     waiting: HashMap<u32, RunnableTask>,
     /// Some events report wakeups, so that all tasks that wait are known.
     has_wakeups: bool,
+    /// The events are of several recordings, which need not be of the same time.
+    are_several: bool,
+    /// The times of the first and the last event of each of them, by number: ns.
+    recordings: BTreeMap<u32, (u64, u64)>,
 }
 
 /// What a CPU runs.
@@ -49,8 +54,18 @@ pub struct RunnableTask {
 }
 
 impl CpuOccupancy {
+    /// Nothing yet. `are_several`: the events are of several recordings.
+    pub fn new(are_several: bool) -> Self {
+        Self { are_several, ..Self::default() }
+    }
+
     /// Follows an event. Calls `run` with each task that has run, the CPU, and for how long: ns.
     pub fn follow(&mut self, event: &Event, mut run: impl FnMut(TaskKey, u32, u64)) {
+        if self.are_several {
+            let at_ns = event.kind.at_ns();
+            let (_, last_ns) = self.recordings.entry(number_of_cpu(event.cpu)).or_insert((at_ns, at_ns));
+            *last_ns = at_ns.max(*last_ns);
+        }
         let cpu = self.cpus.entry(event.cpu).or_default();
         let mut last = cpu.seq.unwrap_or(event.seq.wrapping_sub(1));
         let is_lost = event.lost_since(&mut last) > 0;
@@ -105,14 +120,28 @@ impl CpuOccupancy {
         }
     }
 
-    /// Counts the run time of the tasks that run until `at_ns`: ns of CLOCK_MONOTONIC.
+    /// Counts the run time of the tasks that run until `at_ns` (ns of CLOCK_MONOTONIC): of several recordings, until
+    /// the last event of theirs, because what they run later is unknown.
     pub fn count_until(&mut self, at_ns: u64, mut run: impl FnMut(TaskKey, u32, u64)) {
         for (number, cpu) in &mut self.cpus {
-            if let Some(task) = cpu.task.filter(|task| task.tid != 0 && cpu.counted_ns < at_ns) {
-                run(TaskKey::new(&task), *number, at_ns - cpu.counted_ns);
+            let last_ns = self.recordings.get(&number_of_cpu(*number)).map(|(_, last_ns)| *last_ns);
+            let to_ns = last_ns.map_or(at_ns, |last_ns| last_ns.min(at_ns));
+            if let Some(task) = cpu.task.filter(|task| task.tid != 0 && cpu.counted_ns < to_ns) {
+                run(TaskKey::new(&task), *number, to_ns - cpu.counted_ns);
             }
-            cpu.counted_ns = cpu.counted_ns.max(at_ns);
+            cpu.counted_ns = cpu.counted_ns.max(to_ns);
         }
+    }
+
+    /// Begins the window at `at_ns` (ns of CLOCK_MONOTONIC): no run time before it counts.
+    pub fn start_window(&mut self, at_ns: u64) {
+        self.count_until(at_ns, |_, _, _| ());
+        self.recordings.values_mut().for_each(|(first_ns, last_ns)| *first_ns = *last_ns);
+    }
+
+    /// The times of the first and the last event of the recording of a CPU, if there are several: ns.
+    pub fn recorded(&self, cpu: u32) -> Option<(u64, u64)> {
+        self.recordings.get(&number_of_cpu(cpu)).copied()
     }
 
     /// The CPUs by number.

@@ -64,11 +64,13 @@ pub struct Measuring {
 }
 
 impl Measuring {
-    /// Nothing yet. `from` is where the latency of a wakeup begins.
-    pub fn new(from: LatencyFrom) -> Self {
+    /// Nothing yet. `from` is where the latency of a wakeup begins; `are_several`: the events are of several
+    /// recordings.
+    pub fn new(from: LatencyFrom, are_several: bool) -> Self {
+        let cpus = CpuOccupancy::new(are_several);
         Self {
             timeline: Timeline::new(from),
-            measured: MeasuredTime { interval_ns: SHORTEST_NS, ..MeasuredTime::default() },
+            measured: MeasuredTime { interval_ns: SHORTEST_NS, cpus, ..MeasuredTime::default() },
             names: TaskNames::default(),
             current: WaitTable::default(),
             since_report: WaitTable::default(),
@@ -100,7 +102,7 @@ impl Measuring {
     /// The warm-up has ended: forgets the waits so far.
     pub fn start_window(&mut self) {
         let measured = &mut self.measured;
-        measured.cpus.count_until(measured.now_ns, |_, _, _| ());
+        measured.cpus.start_window(measured.now_ns);
         let MeasuredTime { generation, now_ns, unix_offset_ns, cpus, .. } = std::mem::take(measured);
         *measured = MeasuredTime {
             interval_ns: SHORTEST_NS,

@@ -2,11 +2,11 @@
 
 use ratatui::style::Style;
 
-use super::context::Context;
+use super::context::{Context, fit_path};
 use crate::{
     files::own_number,
     render::{
-        text_line::{fit, width},
+        text_line::{clean, fit, width},
         units,
     },
     top_screen::{
@@ -40,6 +40,9 @@ const LESS_IMPORTANT: [usize; 4] = [4, 7, 5, 6];
 /// Least columns of a text.
 const TEXT: usize = 18;
 
+/// Most columns of the name of a recording.
+const FILE: usize = 24;
+
 /// Draws the CPUs, and the tasks of the selected one.
 pub fn draw(canvas: &mut Canvas<'_>, context: &Context<'_>, rows: &CpuRows, position: &mut ListPosition) {
     let height = canvas.height();
@@ -52,12 +55,12 @@ pub fn draw(canvas: &mut Canvas<'_>, context: &Context<'_>, rows: &CpuRows, posi
     let (wide, rest) = (canvas.width(), height.saturating_sub(table + 1));
     let half = wide / 2;
     draw_waiting(&mut canvas.part((0, table + 1), (half.saturating_sub(1), rest)), context, cpu);
-    draw_ran(&mut canvas.part((half + 1, table + 1), (wide - half - 1, rest)), context, rows, cpu);
+    draw_ran(&mut canvas.part((half + 1, table + 1), (wide - half - 1, rest)), context, cpu);
 }
 
 fn draw_table(canvas: &mut Canvas<'_>, context: &Context<'_>, rows: &CpuRows, position: &mut ListPosition) {
     let visible = position.visible(rows.cpus.len(), canvas.height().saturating_sub(1));
-    let cells: Vec<Vec<String>> = rows.cpus[visible.clone()].iter().map(|cpu| cells(cpu, rows, context)).collect();
+    let cells: Vec<Vec<String>> = rows.cpus[visible.clone()].iter().map(|cpu| cells(cpu, context)).collect();
     let widest = |column: usize| cells.iter().map(|row| width(&row[column])).max().unwrap_or(0);
     let mut widths: Vec<Option<usize>> = (0..)
         .zip(COLUMNS)
@@ -101,8 +104,10 @@ fn draw_table(canvas: &mut Canvas<'_>, context: &Context<'_>, rows: &CpuRows, po
     }
 }
 
-fn cells(cpu: &CpuRow, rows: &CpuRows, context: &Context<'_>) -> Vec<String> {
-    let now_ns = context.measured.now_ns;
+fn cells(cpu: &CpuRow, context: &Context<'_>) -> Vec<String> {
+    let now_ns = cpu.now_ns;
+    let file = context.style.files.of_cpu(cpu.cpu);
+    let file = file.map(|file| format!(" in {}", fit_path(&clean(file, context.style), FILE, context.style)));
     let name = |tid, comm| GroupId::Task(tid, comm).name(context.names, context.style);
     let runs = match cpu.state.task {
         None => "unknown".to_owned(),
@@ -118,14 +123,12 @@ fn cells(cpu: &CpuRow, rows: &CpuRows, context: &Context<'_>) -> Vec<String> {
         }
     };
     let (waits, ns, max_ns) = cpu.waits;
-    let most = cpu
-        .ran
-        .first()
-        .map(|(task, ns)| format!("{} {}", units::share(*ns, rows.length_ns), name(task.tid, task.comm)));
+    let most =
+        cpu.ran.first().map(|(task, ns)| format!("{} {}", units::share(*ns, cpu.length_ns), name(task.tid, task.comm)));
     let of_waits = |ns: u64| if waits > 0 { context.time(ns) } else { "-".to_owned() };
     vec![
-        own_number(cpu.cpu).to_string(),
-        units::share(cpu.busy_ns, rows.length_ns),
+        format!("{}{}", own_number(cpu.cpu), file.unwrap_or_default()),
+        units::share(cpu.busy_ns, cpu.length_ns),
         runs,
         waiting,
         units::thousands(waits),
@@ -141,7 +144,7 @@ fn draw_waiting(canvas: &mut Canvas<'_>, context: &Context<'_>, cpu: &CpuRow) {
     let rest = canvas.height().saturating_sub(2);
     for (y, task) in (1..=rest).zip(&cpu.waiting) {
         let name = GroupId::Task(task.tid, task.comm).name(context.names, context.style);
-        row(canvas, context, y, &name, &context.time(context.measured.now_ns.saturating_sub(task.since_ns)));
+        row(canvas, context, y, &name, &context.time(cpu.now_ns.saturating_sub(task.since_ns)));
     }
     let mut note = String::new();
     if cpu.waiting.len() > rest {
@@ -154,13 +157,13 @@ fn draw_waiting(canvas: &mut Canvas<'_>, context: &Context<'_>, cpu: &CpuRow) {
     canvas.text((2, cpu.waiting.len().min(rest) + 1), &note, canvas.look.dim());
 }
 
-fn draw_ran(canvas: &mut Canvas<'_>, context: &Context<'_>, rows: &CpuRows, cpu: &CpuRow) {
+fn draw_ran(canvas: &mut Canvas<'_>, context: &Context<'_>, cpu: &CpuRow) {
     let name = GroupId::Cpu(cpu.cpu).name(context.names, context.style);
-    let title = format!("ran on {name} in {}", context.time(rows.length_ns));
+    let title = format!("ran on {name} in {}", context.time(cpu.length_ns));
     canvas.text((0, 0), &title, canvas.look.title());
     for (y, (task, ns)) in (1..canvas.height()).zip(&cpu.ran) {
         let name = GroupId::Task(task.tid, task.comm).name(context.names, context.style);
-        row(canvas, context, y, &name, &format!("{}  {:>7}", context.time(*ns), units::share(*ns, rows.length_ns)));
+        row(canvas, context, y, &name, &format!("{}  {:>7}", context.time(*ns), units::share(*ns, cpu.length_ns)));
     }
 }
 

@@ -16,6 +16,10 @@ pub struct CpuRow {
     pub cpu: u32,
     /// What it runs now.
     pub state: CpuNow,
+    /// The time that its events cover: ns. Of several recordings, each has its own.
+    pub length_ns: u64,
+    /// Until when its state is known: ns of CLOCK_MONOTONIC.
+    pub now_ns: u64,
     /// The tasks that are known to wait for it now, the one that has waited longest first.
     pub waiting: Vec<RunnableTask>,
     /// How long it ran tasks: ns.
@@ -29,17 +33,25 @@ pub struct CpuRow {
 /// The CPUs, in a part of the time.
 #[derive(Clone, Debug, Default)]
 pub struct CpuRows {
-    /// The CPUs by number.
+    /// The CPUs, by recording if there are several, and by number.
     pub cpus: Vec<CpuRow>,
-    /// The length of the time: ns.
-    pub length_ns: u64,
 }
 
 impl CpuRows {
     /// The CPUs.
     pub fn new(measured: &MeasuredTime, tables: &[Arc<WaitTable>]) -> Self {
+        let covered = TimeSpan::covers(tables).unwrap_or((0, 0));
         let row = |(cpu, state): (&u32, &CpuNow)| {
-            (*cpu, CpuRow { cpu: *cpu, state: *state, waiting: measured.cpus.waiting_on(*cpu), ..CpuRow::default() })
+            let (first_ns, last_ns) = measured.cpus.recorded(*cpu).unwrap_or((0, measured.now_ns.max(covered.1)));
+            let row = CpuRow {
+                cpu: *cpu,
+                state: *state,
+                length_ns: covered.1.min(last_ns).saturating_sub(covered.0.max(first_ns)),
+                now_ns: last_ns.min(measured.now_ns),
+                waiting: measured.cpus.waiting_on(*cpu),
+                ..CpuRow::default()
+            };
+            (*cpu, row)
         };
         let mut cpus: BTreeMap<u32, CpuRow> = measured.cpus.cpus().iter().map(row).collect();
         for table in tables {
@@ -68,7 +80,56 @@ impl CpuRows {
             });
             cpu.ran.sort_by_key(|(task, ns)| (std::cmp::Reverse(*ns), *task));
         }
-        let length_ns = TimeSpan::covers(tables).map_or(0, |(from_ns, to_ns)| to_ns - from_ns);
-        Self { cpus, length_ns }
+        Self { cpus }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        files::FileIds,
+        report::LatencyFrom,
+        timeline::testing::{EventStream, idle, task},
+        top_screen::data::measured_time::Measuring,
+        why::testing::TestNames,
+    };
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Two recordings of two seconds, an hour apart. CPU 0 of each runs a task for half of the first second and all of
+    /// the second one, and then a task that it still runs at the last event.
+    fn an_hour_apart() -> Measuring {
+        let mut stream = EventStream::default();
+        for (file, begin_ns) in [(0, SECOND), (1, 3_600 * SECOND)] {
+            let ids = FileIds::new(file);
+            let cpu = ids.number(0);
+            stream.switch(cpu, begin_ns, idle());
+            stream.switch(cpu, begin_ns + SECOND / 2, task(ids.tid(7), "hog"));
+            let waited = (begin_ns + SECOND, begin_ns + 2 * SECOND);
+            stream.end_wait(cpu, waited, task(ids.tid(8), "web"));
+        }
+        let mut measuring = Measuring::new(LatencyFrom::Wakeup, true);
+        stream.events.iter().for_each(|event| measuring.event(event, 0, &TestNames));
+        measuring.end_report();
+        measuring
+    }
+
+    #[test]
+    fn a_cpu_runs_nothing_after_the_end_of_its_recording() {
+        let measuring = an_hour_apart();
+        let rows = CpuRows::new(&measuring.measured, &TimeSpan::All.tables(&measuring.measured));
+        let shown: Vec<_> = rows.cpus.iter().map(|row| (row.cpu, row.busy_ns, row.length_ns, row.now_ns)).collect();
+        let (busy_ns, length_ns, second) = (3 * SECOND / 2, 2 * SECOND, FileIds::new(1).number(0));
+        assert_eq!(shown, [(0, busy_ns, length_ns, 3 * SECOND), (second, busy_ns, length_ns, 3_602 * SECOND)]);
+        assert_eq!(rows.cpus.iter().map(|row| row.waits.0).collect::<Vec<_>>(), [1, 1]);
+    }
+
+    #[test]
+    fn only_its_part_of_the_time_counts_for_a_cpu() {
+        let measuring = an_hour_apart();
+        let tables = TimeSpan::Between(0, 60 * SECOND).tables(&measuring.measured);
+        let lengths = CpuRows::new(&measuring.measured, &tables).cpus.into_iter().map(|row| row.length_ns);
+        assert_eq!(lengths.collect::<Vec<_>>(), [2 * SECOND, 0]);
     }
 }
