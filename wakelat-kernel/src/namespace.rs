@@ -12,7 +12,7 @@ use wakelat_core::{
     wait::{Namespace, ThreadNamespace},
 };
 
-/// Most threads that are read before a run: some 0.3 s. Further ones are read when they wait.
+/// Most threads that are read before a run, so that its start stays short. Further ones are read when they wait.
 const MAX_THREADS: usize = 32_768;
 
 /// The PID namespaces of processes, as far as they are known.
