@@ -1,5 +1,5 @@
-//! How the test program runs: one suite after another, each in a process of its own, and one test after another, each
-//! under its name, with a reason for every skip and every failure.
+//! How the test program runs: one suite after another, each in a process of its own, and one test after another, except
+//! for those that only wait. Each runs under its name, with a reason for every skip and every failure.
 //!
 //! The test program is also the workload: if run with [`workload::ARGUMENT`], it performs one instead of
 //! testing, so that a virtual machine needs only one file.
@@ -10,6 +10,7 @@ use std::{
     fs::File,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     process::{Command, ExitCode},
+    sync::Arc,
 };
 
 use libtest_mimic::{Arguments, Completion, Trial};
@@ -19,7 +20,13 @@ use nix::{
 };
 
 pub use crate::skip::Skip;
-use crate::{wakelat::AttachCase, workload};
+use crate::{
+    beside::{Beside, TestBody},
+    cgroup::Hierarchy,
+    machine,
+    wakelat::AttachCase,
+    workload,
+};
 
 /// What a test ends with: it passes, is skipped, or panics.
 pub type TestOutcome = Result<(), Skip>;
@@ -36,10 +43,8 @@ impl Suite {
     /// Whether these arguments select a test of this suite.
     fn has(&self, arguments: &Arguments) -> bool {
         let Some(text) = &arguments.filter else { return true };
-        let names = (self.cases)().into_iter().flat_map(Case::trials);
-        names
-            .map(|trial| trial.name().to_owned())
-            .any(|name| if arguments.exact { name == *text } else { name.contains(text) })
+        let mut tests = (self.cases)().into_iter().flat_map(Case::tests);
+        tests.any(|test| if arguments.exact { test.name == *text } else { test.name.contains(text) })
     }
 }
 
@@ -47,6 +52,8 @@ impl Suite {
 pub struct Case {
     name: &'static str,
     body: Body,
+    /// Whether it runs beside others: see [`beside`].
+    beside: bool,
 }
 
 enum Body {
@@ -59,7 +66,7 @@ enum Body {
 impl Case {
     /// A test that runs once.
     pub const fn once(name: &'static str, body: fn() -> TestOutcome) -> Self {
-        Self { name, body: Body::Once(body) }
+        Self { name, body: Body::Once(body), beside: false }
     }
 
     /// A test that runs once for each of these ways to attach programs, under the names `<name>_btf` and so on.
@@ -68,18 +75,32 @@ impl Case {
         ways: &'static [AttachCase],
         body: fn(AttachCase) -> TestOutcome,
     ) -> Self {
-        Self { name, body: Body::Attached(ways, body) }
+        Self { name, body: Body::Attached(ways, body), beside: false }
     }
 
-    fn trials(self) -> Vec<Trial> {
+    fn tests(self) -> Vec<Test> {
+        let test = |name: String, body: TestBody| Test { name, body, beside: self.beside };
         match self.body {
-            Body::Once(body) => vec![trial(self.name.to_owned(), body)],
+            Body::Once(body) => vec![test(self.name.to_owned(), Box::new(body))],
             Body::Attached(ways, body) => ways
                 .iter()
-                .map(|attach| trial(format!("{}_{}", self.name, attach.name()), move || body(*attach)))
+                .map(|attach| test(format!("{}_{}", self.name, attach.name()), Box::new(move || body(*attach))))
                 .collect(),
         }
     }
+}
+
+/// A test under its whole name.
+struct Test {
+    name: String,
+    body: TestBody,
+    beside: bool,
+}
+
+/// These tests of a suite run beside each other: they wait for most of their time, and nothing that they show depends
+/// on what else the machine does. In an emulator, waits take no time, and all tests run one after another.
+pub fn beside(cases: Vec<Case>) -> Vec<Case> {
+    cases.into_iter().map(|case| Case { beside: true, ..case }).collect()
 }
 
 /// Declares each function as a test that runs under both ways of attaching that know everything about a
@@ -174,7 +195,7 @@ pub fn main(suites: &[Suite]) -> ExitCode {
 fn run(cases: Vec<Case>, mut arguments: Arguments) -> ExitCode {
     // Tests measure the whole machine: running in parallel they would measure each other.
     arguments.test_threads = Some(1);
-    let trials = cases.into_iter().flat_map(Case::trials).collect();
+    let trials = trials(cases, &arguments);
     // Without root, every test is skipped, and the lock may belong to root.
     let _alone = (!arguments.list && root().is_ok()).then(wait_until_alone);
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -236,6 +257,27 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     let words = text.unwrap_or("a panic without a message").split_whitespace();
     words.collect::<Vec<_>>().join(" ").chars().take(SHOWN).collect()
+}
+
+/// What the harness runs, one after another. The first of the tests that run beside each other lasts until all of these
+/// have ended.
+fn trials(cases: Vec<Case>, arguments: &Arguments) -> Vec<Trial> {
+    let are_beside = !machine::is_emulated();
+    let tests = cases.into_iter().flat_map(Case::tests);
+    let (beside, alone): (Vec<Test>, Vec<Test>) = tests.partition(|test| test.beside && are_beside);
+    let names: Vec<String> = beside.iter().map(|test| test.name.clone()).collect();
+    let is_chosen = |test: &Test| !arguments.is_filtered_out(&Trial::test(test.name.clone(), || Ok(())));
+    let chosen = beside.into_iter().filter(is_chosen).map(|test| (test.name, test.body)).collect();
+    let chosen = Arc::new(Beside::new(chosen));
+    let of_chosen = names.into_iter().map(|name| {
+        let (chosen, own) = (Arc::clone(&chosen), name.clone());
+        trial(name, move || {
+            // If one of the tests mounted it, the others would lose it at the end of that one.
+            let _mounted = Hierarchy::find();
+            chosen.outcome(&own)
+        })
+    });
+    alone.into_iter().map(|test| trial(test.name, test.body)).chain(of_chosen).collect()
 }
 
 fn trial(name: String, body: impl FnOnce() -> TestOutcome + Send + 'static) -> Trial {

@@ -11,16 +11,16 @@ use wakelat_tests::{
     http::{MetricSamples, get},
     kubelet::{TOKEN, TestKubelet},
     machine,
-    suite::{Case, TestOutcome},
+    suite::{Case, TestOutcome, beside},
     wakelat::{AttachCase, Wakelat, command},
     workload::{PingPong, Workload, until},
 };
 
 pub fn cases() -> Vec<Case> {
-    attached_typed![
+    beside(attached_typed![
         a_pod_that_starts_later_has_its_names_soon_and_keeps_them,
         a_kubelet_that_refuses_is_reported_once_and_asked_again,
-    ]
+    ])
 }
 
 const UID: &str = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";

@@ -29,7 +29,7 @@ use wakelat_tests::{
     cgroup::Hierarchy,
     http::get,
     inside::{print, run_inside},
-    suite::{Case, TestOutcome},
+    suite::{Case, TestOutcome, beside},
     wakelat::{AttachCase, Wakelat, command},
     why::{list, number},
     workload::until,
@@ -39,13 +39,13 @@ use wakelat_tests::{
 pub const INSIDE: &str = "--inside-the-exporter";
 
 pub fn cases() -> Vec<Case> {
-    attached_typed![
+    beside(attached_typed![
         an_export_has_the_totals_of_the_report,
         deltas_add_up_to_the_last_report_and_none_arrives_twice,
         a_receiver_that_is_busy_or_gone_gets_everything_later,
         a_receiver_that_never_answers_delays_no_reading,
         only_the_port_of_the_receiver_can_be_connected_to,
-    ]
+    ])
 }
 
 /// An HTTP server that keeps what it accepts.

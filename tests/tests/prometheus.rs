@@ -17,20 +17,21 @@ use wakelat_tests::{
     machine, once,
     prometheus::{Prometheus, PrometheusHistograms, free_port, get, number_of},
     quota::QuotaGroup,
-    suite::{Case, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome, beside},
     wakelat::{Wakelat, command},
     workload::{Hogs, PingPong, Staged, Workload, until},
 };
 
 pub fn cases() -> Vec<Case> {
-    once![
-        the_database_has_what_the_service_has_counted,
+    let measure = once![the_database_has_what_the_service_has_counted];
+    let wait = once![
         the_alert_rules_pass_their_tests,
         every_query_of_the_dashboard_is_valid,
         every_query_of_dashboard_and_page_has_data,
         promtool_accepts_the_metrics,
         rules_dashboard_and_page_name_only_what_the_service_has,
-    ]
+    ];
+    measure.into_iter().chain(beside(wait)).collect()
 }
 
 /// The alert rules.

@@ -12,6 +12,7 @@ use std::{
     },
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -23,20 +24,20 @@ use wakelat_tests::{
     cgroup::Hierarchy,
     http::{MetricSamples, get},
     once,
-    suite::{Case, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome, beside},
     wakelat::{Wakelat, command},
     workload::until,
 };
 
 pub fn cases() -> Vec<Case> {
     // One way of attaching: none of this depends on it.
-    once![
+    beside(once![
         a_service_manager_is_told_each_state_in_its_order,
         a_reload_changes_labels_and_selection_and_no_counter_decreases,
         a_wrong_file_leaves_the_settings_as_they_are,
         settings_that_need_a_restart_are_named_at_each_reload,
         the_capabilities_of_the_unit_are_enough_for_another_user,
-    ]
+    ])
 }
 
 /// Longer than any message takes, on an emulated machine, too.
@@ -59,9 +60,10 @@ impl ManagedService {
 
     /// The same by the command that `make` makes of a directory and the arguments.
     fn start_by(settings: &str, make: impl FnOnce(&Path, &[&str]) -> Command) -> Self {
+        static SERVICES: AtomicU32 = AtomicU32::new(0);
         let directory = tempfile::tempdir().expect("a temporary directory");
-        // A name of this process in the abstract namespace, which needs no file.
-        let name = format!("wakelat-tests-{}", std::process::id());
+        // A name of this service in the abstract namespace, which needs no file.
+        let name = format!("wakelat-tests-{}-{}", std::process::id(), SERVICES.fetch_add(1, Relaxed));
         let address = SocketAddr::from_abstract_name(&name).expect("a short name");
         let messages = UnixDatagram::bind_addr(&address).expect("a free name");
         messages.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
@@ -215,7 +217,10 @@ fn the_capabilities_of_the_unit_are_enough_for_another_user() -> TestOutcome {
         // The user may write there, and run a copy of the binary.
         fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).expect("own directory");
         let copy = directory.join("wakelat");
-        fs::copy(wakelat_tests::wakelat::binary(), &copy).expect("a copy");
+        // Not by this process: what it starts for another test meanwhile would have the copy open for writing for a
+        // moment, and a file that is open for writing cannot be run.
+        let copied = Command::new("cp").arg(wakelat_tests::wakelat::binary()).arg(&copy).status();
+        assert!(copied.is_ok_and(|status| status.success()), "no copy");
         let mut command = Command::new("setpriv");
         command.args(["--reuid", USER, "--regid", USER, "--clear-groups", "--no-new-privs"]);
         for set in ["--inh-caps", "--ambient-caps", "--bounding-set"] {
