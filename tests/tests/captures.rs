@@ -65,7 +65,8 @@ impl Service {
 
     fn metrics(&self) -> MetricSamples {
         let socket = self.directory.path().join("socket");
-        until("the service has metrics", || get(&socket, "/healthz", "").status == 200);
+        // A request has the kernel's tables read at once; the first scheduled reading is made after a second.
+        until("the service has metrics", || get(&socket, "/metrics", "").status == 200);
         MetricSamples::scrape(&socket)
     }
 
@@ -141,7 +142,10 @@ fn a_condition_that_holds_has_a_recording_with_the_cause() -> TestOutcome {
 /// Starts a service whose first reading begins a recording of a minute.
 fn recording(arguments: &[&str]) -> Service {
     let all = ["--capture", "max>1ns", "--capture-duration", "60s"];
-    Service::start(&[&all[..], arguments].concat())
+    let service = Service::start(&[&all[..], arguments].concat());
+    // Requests that reading.
+    service.metrics();
+    service
 }
 
 fn a_recording_ends_with_the_service_and_is_whole() -> TestOutcome {

@@ -64,7 +64,7 @@ fn the_database_has_what_the_service_has_counted() -> TestOutcome {
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 20_000)).stage();
     ["wl-ping", "wl-pong"].iter().for_each(|name| group.add_process(staged.tid(name)));
     let wakelat = Wakelat::measuring(command(&["serve", "--listen", &listen, "--max-overhead", "none"]));
-    until("the service has metrics", || get(target, "/healthz", "*/*").is_some());
+    until("the service has metrics", || get(target, "/metrics", "*/*").is_some());
     let prometheus = Prometheus::start(directory.path(), target, PrometheusHistograms::Native)?;
     staged.perform();
     let text = || get(target, "/metrics", "text/plain").expect("metrics");

@@ -217,7 +217,7 @@ fn start(directory: &Path, port: u16) -> Wakelat {
     let file = directory.join("serve.toml");
     fs::write(&file, format!("listen = \"127.0.0.1:{port}\"\nmax-overhead = \"none\"\n")).expect("a file");
     let wakelat = Wakelat::measuring(command(&["serve", "--config", &file.display().to_string()]));
-    until("the service has metrics", || get(port, "/healthz", "*/*").is_some());
+    until("the service has metrics", || get(port, "/metrics", "*/*").is_some());
     wakelat
 }
 
