@@ -190,7 +190,7 @@ fn assert_used(limit: f64, run: f64, without_limit: &[Taken]) {
 fn the_programs_time_themselves_as_the_kernel_accounts_them() -> TestOutcome {
     real_time()?;
     for arguments in [&[][..], &["--mode", "samples"], &["--from", "queued", "--class", "runqueue"]] {
-        let [(taken, report)] = taken(AttachCase::Btf, few_tasks(), ms(2_000), [arguments]);
+        let [(taken, report)] = taken(AttachCase::Btf, few_tasks(), ms(1_000), [arguments]);
         let overhead = report.overhead.expect("hist reports its overhead");
         let (first, last) = (taken[0], taken[taken.len() - 1]);
         let kernel = last.programs.since(first.programs);
