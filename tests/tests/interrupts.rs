@@ -21,6 +21,9 @@ pub fn cases() -> Vec<Case> {
 /// Longer than any interval at which wakelat does something: ns.
 const WINDOW_NS: u64 = 5_000_000_000;
 
+/// Long enough to learn what measuring costs: ns.
+const SHORT_NS: u64 = 2_000_000_000;
+
 /// Tasks that wake each other on all CPUs, and never end by themselves.
 const LOAD: Messaging = Messaging { groups: 2, fan: 4, messages: usize::MAX / 1_000 };
 
@@ -30,9 +33,9 @@ struct Calls {
     meanwhile: Vec<RemoteCall>,
 }
 
-/// Runs `wakelat hist` with `arguments` under a load of wakeups. It runs on a CPU of its own, so that a function that
-/// it calls on other CPUs is not one that flushes its own addresses from the translation buffers there.
-fn calls_of(attach: AttachCase, arguments: &[&str]) -> Result<(Calls, JsonReport), Skip> {
+/// Runs `wakelat hist` with `arguments` under a load of wakeups for `window_ns`. It runs on a CPU of its own, so that a
+/// function that it calls on other CPUs is not one that flushes its own addresses from the translation buffers there.
+fn calls_of(attach: AttachCase, arguments: &[&str], window_ns: u64) -> Result<(Calls, JsonReport), Skip> {
     machine::two_cpus()?;
     let cpus = machine::cpus();
     let mut load = Workload::Messaging(LOAD).stage_nice();
@@ -45,7 +48,7 @@ fn calls_of(attach: AttachCase, arguments: &[&str]) -> Result<(Calls, JsonReport
     let from_ns = now_ns();
     let mut threads = procfs::other_threads(wakelat.pid());
     threads.push(wakelat.pid());
-    block_until(from_ns + WINDOW_NS);
+    block_until(from_ns + window_ns);
     let to_ns = now_ns();
     let (before, later): (Vec<_>, Vec<_>) = functions
         .so_far()
@@ -65,7 +68,7 @@ fn assert_none_in_the_window(calls: &Calls) {
 }
 
 fn no_other_cpu_is_interrupted_while_a_window_is_open() -> TestOutcome {
-    let (calls, report) = calls_of(AttachCase::Btf, &[])?;
+    let (calls, report) = calls_of(AttachCase::Btf, &[], WINDOW_NS)?;
     assert_none_in_the_window(&calls);
     let overhead = report.overhead.expect("hist reports its overhead");
     assert!(overhead.programs_ns > 0 && overhead.timed_runs > 0, "the programs timed themselves: {overhead:?}");
@@ -79,13 +82,14 @@ fn no_other_cpu_is_interrupted_by_the_pauses_of_an_overhead_limit() -> TestOutco
     // without pauses, unless it is large; but if it has no room for the calls of the stopped programs, wakelat detaches
     // them, which interrupts other CPUs. What other tasks on this machine do decides which part has room, so it is
     // looked for.
-    let (_, report) = calls_of(AttachCase::Btf, &way)?;
+    let (_, report) = calls_of(AttachCase::Btf, &way, SHORT_NS)?;
     let all = report.overhead.expect("hist reports its overhead").share(report.duration_ns) * 100.0;
     let mut others = Vec::new();
     let mut part = 1.6;
     for _ in 0..10 {
         let limit = format!("{:.3}%", all / part);
-        let measured = calls_of(AttachCase::Btf, &[&way[..], &["--max-overhead", &limit]].concat());
+        let limited = [&way[..], &["--max-overhead", &limit]].concat();
+        let measured = calls_of(AttachCase::Btf, &limited, WINDOW_NS);
         let (calls, report) = measured.unwrap_or_else(|skip| panic!("{skip:?} after a first run"));
         let sampling = report.sampling.expect("there is a limit");
         println!("  limit {limit}: measured for {} of {} ns", sampling.measured_ns, report.duration_ns);
