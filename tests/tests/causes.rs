@@ -173,7 +173,7 @@ fn throttling_is_what_the_kernel_counts(attach: AttachCase) -> TestOutcome {
     limited.add_process(staged.pid());
     let wakelat = counted(attach, &["--comm", "wl-hog", "--class", "preempted", "--by", "comm"]);
     staged.begin();
-    until("the group has been out of quota often enough", || limited.throttled().0 >= 60);
+    until("the group has been out of quota often enough", || limited.throttled().0 >= 30);
     let hogs = procfs::pids_named("wl-hog");
     assert!(!hogs.is_empty(), "the hogs are processes");
     limited.remove_quota();
