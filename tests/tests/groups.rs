@@ -185,7 +185,7 @@ fn assert_one_cgroup(report: &JsonReport) {
 
 fn each_window_has_its_own_groups(attach: AttachCase) -> TestOutcome {
     let mut staged = ping_pong().stage();
-    let mut arguments = vec!["hist", "--json", "--by", "tid", "--comm", "wl-p?ng", "1s", "3"];
+    let mut arguments = vec!["hist", "--json", "--by", "tid", "--comm", "wl-p?ng", "500ms", "3"];
     arguments.extend(attach.arguments());
     let wakelat = Wakelat::measuring(command(&arguments));
     let performance = staged.perform();

@@ -333,7 +333,7 @@ fn a_setting_without_events_shows_a_table_and_why() -> TestOutcome {
         ("--attach raw", "only typed tracepoints have every event"),
         ("--attach classic", "only typed tracepoints have every event"),
     ] {
-        shell.begin_command(&format!("{} top -d 1s {flags} 2> notes", binary().display()));
+        shell.begin_command(&format!("{} top -d 300ms {flags} 2> notes", binary().display()));
         let screen = shell.assert_ended(0);
         assert!(screen.contains("overhead: "), "{screen}");
         let notes = fs::read_to_string(shell.path("notes")).expect("a file");

@@ -230,14 +230,15 @@ fn a_terminal_that_cannot_move_its_cursor_gets_no_escape_sequence() -> TestOutco
     // Long enough for lines that show the progress.
     let hist = ["hist", "-d", "2s"];
     let top = ["top", "--batch", "-q", "-d", "1s", "--interval", "200ms"];
-    for (line, end) in [(&hist[..], "overhead: "), (&top, "overhead: ")] {
-        let shown = |term: &str| {
-            let mut run = Top::run(winsize(100, 24), line, (term, true), false);
+    // All four at the same time.
+    let begin = |line: &[&str]| ["dumb", "xterm"].map(|term| Top::run(winsize(100, 24), line, (term, true), false));
+    let runs = [&hist[..], &top[..]].map(|line| (line, begin(line)));
+    for (line, runs) in runs {
+        let [dumb, other] = runs.map(|mut run| {
             assert_eq!(run.child.wait().expect("a child can be waited for").code(), Some(0), "{line:?}");
-            run.until(end);
+            run.until("overhead: ");
             run.text
-        };
-        let (dumb, other) = (shown("dumb"), shown("xterm"));
+        });
         assert!(!dumb.contains(ESCAPE), "{line:?}: {dumb:?}");
         // The same run shows what a terminal with a cursor gets.
         assert!(other.contains(ESCAPE), "{line:?}: {other:?}");
