@@ -61,8 +61,9 @@ fn a_view_that_records_shows_what_it_shows_of_the_recording(attach: AttachCase) 
         // All of them take minutes in a guest, which may not be silent for so long.
         println!("\n  {view}");
         let has_intervals = ["hist 1", "--interval"].into_iter().any(|of| view.contains(of));
-        let rounds = if has_intervals { 500 } else { 60 };
-        let load = BehindHog { rounds, spin_ns: 3_000_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
+        // Longer than an interval; waits that are longer than the thresholds.
+        let (rounds, spin_ns) = if has_intervals { (500, 3_000_000) } else { (60, 1_500_000) };
+        let load = BehindHog { rounds, spin_ns, cpu: machine::one_cpu(), sleeper: Policy::Other };
         let mut staged = Workload::BehindHog(load).stage();
         let view: Vec<&str> = view.split(' ').collect();
         let measured = command(&[&view[..], &["--attach", attach.name(), "--record", file]].concat());
