@@ -27,14 +27,23 @@ const STARTS: [&str; 2] = ["wakeup", "queued"];
 /// Records what `kept` says while a task waits behind a hog, some two seconds long. Returns its thread and what the workload
 /// knows about it.
 fn recorded(attach: AttachCase, kept: &[&str], file: &str) -> (u64, Performance) {
+    recorded_at_once(attach, [(kept, file)])
+}
+
+/// Does the same for several recordings of the same load.
+fn recorded_at_once<const N: usize>(attach: AttachCase, recordings: [(&[&str], &str); N]) -> (u64, Performance) {
     let load = BehindHog { rounds: 700, spin_ns: 3_000_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
     let mut staged = Workload::BehindHog(load).stage();
-    let line = [&["record", "--attach", attach.name(), "-o", file], kept].concat();
-    let record = Wakelat::measuring(command(&line));
+    let records = recordings.map(|(kept, file)| {
+        let line = [&["record", "--attach", attach.name(), "-o", file], kept].concat();
+        Wakelat::measuring(command(&line))
+    });
     let performance = staged.perform();
-    record.signal(Signal::SIGINT);
-    let ended = record.end();
-    assert!(ended.status.success(), "{ended:#?}");
+    for record in records {
+        record.signal(Signal::SIGINT);
+        let ended = record.end();
+        assert!(ended.status.success(), "{ended:#?}");
+    }
     (staged.tid("wl-sleeper").into(), performance)
 }
 
@@ -79,11 +88,12 @@ fn measured(report: &Value) -> u64 {
 
 fn histograms_have_each_wakeup_of_a_workload_in_its_group(attach: AttachCase) -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
-    let file = file_in(directory.path());
-    for from in STARTS {
-        let kept = ["--keep", "hist", "--by", "tid,comm", "--class", "wakeup", "--from", from];
-        let (tid, performance) = recorded(attach, &kept, &file);
-        let report = shown(&["hist", "--by", "tid"], &file).remove(0);
+    let files = STARTS.map(|from| directory.path().join(format!("{from}.wakelat")).display().to_string());
+    let kept = STARTS.map(|from| ["--keep", "hist", "--by", "tid,comm", "--class", "wakeup", "--from", from]);
+    let recordings = [(&kept[0][..], files[0].as_str()), (&kept[1][..], files[1].as_str())];
+    let (tid, performance) = recorded_at_once(attach, recordings);
+    for (from, file) in STARTS.into_iter().zip(&files) {
+        let report = shown(&["hist", "--by", "tid"], file).remove(0);
         let groups = report["groups"].as_array().expect("groups");
         let group = groups.iter().find(|group| group["key"]["tid"] == tid).unwrap_or_else(|| panic!("{report}"));
         let waits = number(&group["count"]);
@@ -99,22 +109,22 @@ fn histograms_have_each_wakeup_of_a_workload_in_its_group(attach: AttachCase) ->
         // The task of its longest wait is known.
         assert_eq!((&group["max_by"]["tid"], &group["max_by"]["comm"]), (&tid.into(), &"wl-sleeper".into()), "{group}");
         for (by, key) in [("comm", true), ("class", false)] {
-            let other = shown(&["hist", "--by", by], &file).remove(0);
+            let other = shown(&["hist", "--by", by], file).remove(0);
             for of in ["count", "sum_ns"] {
                 assert_eq!(sum(&other["groups"], of), sum(&report["groups"], of), "by {by}: {other}");
             }
             assert!(!key || other["groups"].to_string().contains("wl-sleeper"), "{other}");
         }
-        let filtered = shown(&["hist", "--comm", "wl-sleeper"], &file).remove(0);
+        let filtered = shown(&["hist", "--comm", "wl-sleeper"], file).remove(0);
         assert_eq!((sum(&filtered["groups"], "count"), measured(&filtered)), (waits, waits), "{filtered}");
-        let top = shown(&["top"], &file).remove(0);
+        let top = shown(&["top"], file).remove(0);
         assert_eq!(sum(&top["groups"], "count"), measured(&top), "{top}");
-        assert_refused(&["hist", "--by", "cgroup"], &file, &["`--by`", "by tid, comm, not by `cgroup`"]);
-        assert_refused(&["hist", "--cpus", "0"], &file, &["`--cpus`", "not by `cpus`"]);
-        assert_refused(&["hist", "--threshold", "1ms"], &file, &["`--threshold`", "`record --keep waits`"]);
-        assert_refused(&["hist", "1500ms"], &file, &["multiple"]);
-        assert_refused(&["trace"], &file, &["has histograms", "`record --keep waits`"]);
-        assert_refused(&["why"], &file, &["has histograms", "`record --keep events`"]);
+        assert_refused(&["hist", "--by", "cgroup"], file, &["`--by`", "by tid, comm, not by `cgroup`"]);
+        assert_refused(&["hist", "--cpus", "0"], file, &["`--cpus`", "not by `cpus`"]);
+        assert_refused(&["hist", "--threshold", "1ms"], file, &["`--threshold`", "`record --keep waits`"]);
+        assert_refused(&["hist", "1500ms"], file, &["multiple"]);
+        assert_refused(&["trace"], file, &["has histograms", "`record --keep waits`"]);
+        assert_refused(&["why"], file, &["has histograms", "`record --keep events`"]);
     }
     Ok(())
 }

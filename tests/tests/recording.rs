@@ -346,7 +346,7 @@ fn several_recordings_are_shown_as_one_and_their_ids_are_kept_apart(attach: Atta
         }
     }
     let queued = directory.path().join("queued.wakelat").display().to_string();
-    let line = ["record", "--attach", attach.name(), "--from", "queued", "-d", "1s", "-o", &queued];
+    let line = ["record", "--attach", attach.name(), "--from", "queued", "-d", "100ms", "-o", &queued];
     assert!(Wakelat::measuring(command(&line)).end().status.success());
     let refused = command(&["hist", "-i", files[0], "-i", &queued]).output().expect("wakelat");
     let said = String::from_utf8_lossy(&refused.stderr);
