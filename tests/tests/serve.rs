@@ -17,6 +17,7 @@ use wakelat_tests::{
     report::JsonSwitchIns,
     suite::{Case, TestOutcome, beside},
     task::Policy,
+    timers::allow_descriptors,
     wakelat::{AttachCase, Wakelat, command},
     why::{list, number},
     workload::{BehindHog, PingPong, TimeBounds, WakeRace, Workload, until},
@@ -321,13 +322,14 @@ fn requests_that_are_wrong_or_too_long_get_an_error(attach: AttachCase) -> TestO
     Ok(())
 }
 
-/// Connections that stay open, each with the beginning of a request. With the files of the tests beside this one, these
-/// are fewer than the 1024 files that a process may usually open.
-const IDLE_CONNECTIONS: usize = 800;
+/// Connections that stay open, each with the beginning of a request.
+const IDLE_CONNECTIONS: usize = 1_000;
 
 fn clients_that_send_nothing_do_not_lock_out_a_scraper(attach: AttachCase) -> TestOutcome {
     Hierarchy::find()?;
     let service = Service::start(attach, &[]);
+    // The tests beside this one open files, too.
+    allow_descriptors(2 * IDLE_CONNECTIONS as u64);
     let idle: Vec<_> = (0..IDLE_CONNECTIONS)
         .map(|at| {
             let mut stream = http::connect(&service.socket);
