@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use crate::suite::TestOutcome;
+use crate::skip::TestOutcome;
 
 /// The body of a test.
 pub type TestBody = Box<dyn FnOnce() -> TestOutcome + Send>;

@@ -13,6 +13,9 @@ impl Skip {
     }
 }
 
+/// What a test ends with: it passes, is skipped, or panics.
+pub type TestOutcome = Result<(), Skip>;
+
 /// Ends the running test as skipped, at any call depth.
 pub fn skip_test(skip: Skip) -> ! {
     resume_unwind(Box::new(skip))

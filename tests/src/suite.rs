@@ -19,7 +19,7 @@ use nix::{
     sys::signal::{SigHandler, Signal, signal},
 };
 
-pub use crate::skip::Skip;
+pub use crate::skip::{Skip, TestOutcome};
 use crate::{
     beside::{Beside, TestBody},
     cgroup::Hierarchy,
@@ -27,9 +27,6 @@ use crate::{
     wakelat::AttachCase,
     workload,
 };
-
-/// What a test ends with: it passes, is skipped, or panics.
-pub type TestOutcome = Result<(), Skip>;
 
 /// Tests of one subject.
 pub struct Suite {
