@@ -118,6 +118,12 @@ impl FileIds {
         if own == 0 { 0 } else { u64::from(self.0) << CGROUP_BITS | own_cgroup(own) }
     }
 
+    /// A kernel stack of this file. The numbers of stacks use the lower bits first, and those of files the upper ones:
+    /// a long recording among few may have more stacks than one among many.
+    pub fn stack(self, own: u32) -> u32 {
+        own ^ self.0.reverse_bits()
+    }
+
     /// The address of a kernel function of this file. Addresses only differ in their lower bits.
     pub fn address(self, own: u64) -> u64 {
         own ^ u64::from(self.0) << CGROUP_BITS
@@ -139,11 +145,16 @@ mod tests {
         let cgroups = files.map(|file| file.cgroup(7));
         assert_eq!(cgroups.map(own_cgroup), [7; 4]);
         let addresses = files.map(|file| file.address(0xffff_ffff_8100_0000));
+        // More than a kernel keeps at a time.
+        let stacks = files.map(|file| [5, 5 + (1 << 16), 5 + (1 << 21)].map(|own| file.stack(own)));
+        let all: std::collections::BTreeSet<u32> = stacks.iter().flatten().copied().collect();
+        assert_eq!(all.len(), 12, "{stacks:?}");
         for at in 1..files.len() {
             assert!(!tids[..at].contains(&tids[at]) && !numbers[..at].contains(&numbers[at]), "{at}");
             assert!(!cgroups[..at].contains(&cgroups[at]) && !addresses[..at].contains(&addresses[at]), "{at}");
         }
         assert_eq!((files[0].tid(7), files[0].number(3), files[0].cgroup(9), files[0].address(5)), (7, 3, 9, 5));
+        assert_eq!(files[0].stack(70_000), 70_000);
         assert_eq!((files[2].tid(0), files[2].cgroup(0)), (0, 0));
     }
 

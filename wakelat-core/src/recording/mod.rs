@@ -172,7 +172,7 @@ pub enum Frame<'a> {
         /// The process whose user stack it is; none for a kernel stack.
         process: Option<u32>,
         /// The stack's ID in [`StackId::Id`](crate::timeline::stack_event::StackId::Id): of all kernel stacks, or of all user
-        /// stacks.
+        /// stacks of the recording.
         id: u32,
         /// Its functions.
         functions: Cow<'a, StackFrames>,

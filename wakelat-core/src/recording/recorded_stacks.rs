@@ -9,8 +9,8 @@ use crate::{
     },
 };
 
-/// The most memory for functions: bytes. A machine has far fewer: the kernel keeps a few thousand stacks
-/// ([`wakelat_common::stack::MAX_STACKS`]).
+/// The most memory for functions: bytes. They have room for more than a hundred thousand stacks; the kernel keeps
+/// [`wakelat_common::stack::MAX_STACKS`] of them at a time.
 const MAX_BYTES: usize = 256 << 20;
 
 /// The stacks in a recording, up to the frame read last.

@@ -54,7 +54,7 @@ impl Translation {
             Frame::Reading(report) | Frame::End(report) => self.report(report),
             // A user stack has the process's ID, which no other recording has.
             Frame::Stack { process: Some(process), .. } => *process = self.ids.tid(*process),
-            Frame::Stack { process: None, id, .. } => *id = self.ids.number(*id),
+            Frame::Stack { process: None, id, .. } => *id = self.ids.stack(*id),
             Frame::Header(_) | Frame::UnixOffset(_) | Frame::WarmedUp | Frame::Start(_) | Frame::StackCounts(_) => {}
         }
     }
@@ -108,7 +108,7 @@ impl Translation {
             EventKind::Stack(StackEvent { at_ns, role: _, tid, by_tid, by_pid, kernel, user: _ }) => {
                 self.time(at_ns);
                 if let StackId::Id(id) = kernel {
-                    *id = self.ids.number(*id);
+                    *id = self.ids.stack(*id);
                 }
                 (*tid, *by_tid, *by_pid) = (self.ids.tid(*tid), self.ids.tid(*by_tid), self.ids.tid(*by_pid));
             }

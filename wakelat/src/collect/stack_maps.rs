@@ -37,6 +37,16 @@ impl StackMaps {
         addresses(&self.user, number)
     }
 
+    /// Removes a kernel stack: from now on, another one can have its ID. Returns whether there was one.
+    pub fn remove_kernel(&mut self, number: u32) -> bool {
+        self.kernel.remove(&number).is_ok()
+    }
+
+    /// Removes a user stack: from now on, another one can have its ID. Returns whether there was one.
+    pub fn remove_user(&mut self, number: u32) -> bool {
+        self.user.remove(&number).is_ok()
+    }
+
     /// For each CPU, how many stacks were taken or missed since the start.
     pub fn budgets(&self) -> io::Result<Vec<StackBudget>> {
         self.budgets.get(&0, 0).map(|budgets| budgets.to_vec()).map_err(io::Error::other)

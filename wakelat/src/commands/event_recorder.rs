@@ -38,8 +38,11 @@ impl EventRecorder {
         out: &mut dyn FrameSink,
     ) -> io::Result<()> {
         self.frames.set_unix_offset(unix_offset_ns, out)?;
-        if let (EventKind::Stack(stack), Some(code)) = (&event.kind, &self.stacks) {
-            self.frames.stacks(stack, code, out)?;
+        if let (EventKind::Stack(stack), Some(code)) = (&event.kind, &mut self.stacks) {
+            let stack = code.numbered(stack);
+            self.frames.stacks(&stack, &*code, out)?;
+            let numbered = Event { cpu: event.cpu, seq: event.seq, kind: EventKind::Stack(stack) };
+            return self.frames.event(&numbered, names, out);
         }
         self.frames.event(event, names, out)
     }
@@ -52,10 +55,12 @@ impl EventRecorder {
         self.frames.warmed_up(out)
     }
 
-    /// Writes the report of the run so far, or of all of it.
+    /// Writes the report of the run so far, or of all of it. Makes room for further stacks.
     pub fn report(&mut self, report: &Report, is_last: bool, out: &mut dyn FrameSink) -> io::Result<()> {
         if let Some(stacks) = &mut self.stacks {
-            self.frames.stack_counts(&stacks.counts()?, out)?;
+            let counts = stacks.counts()?;
+            self.frames.stack_counts(&counts, out)?;
+            stacks.remove_unused(counts.no_room > 0);
         }
         if is_last { self.frames.end(report, out) } else { self.frames.reading(report, out) }
     }

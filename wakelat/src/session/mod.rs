@@ -19,6 +19,7 @@ pub(crate) mod program_settings;
 mod progress;
 pub(crate) mod replay;
 mod screen;
+mod stack_numbers;
 pub(crate) mod stack_symbolizer;
 pub(crate) mod stop_reason;
 pub(crate) mod terminal;

@@ -9,6 +9,7 @@ use std::{
 
 use wakelat_common::stack::StackBudget;
 
+use super::{clock::monotonic_ns, stack_numbers::StackNumbers};
 use crate::collect;
 use wakelat_core::{
     timeline::{
@@ -25,9 +26,14 @@ use wakelat_kernel::{
 /// Number of user stacks from which on they are looked up again: processes come and go.
 const MAX_USER_STACKS: usize = 1 << 16;
 
-/// Converts stacks to function names. Each stack is looked up once.
+/// Converts stacks to function names. Each stack is looked up once, by the number that [`Self::numbered`] gives it. As
+/// long as no stack is removed, that is its ID in the map.
 pub struct StackSymbolizer {
     stacks: collect::StackMaps,
+    kernel_numbers: StackNumbers,
+    user_numbers: StackNumbers,
+    /// Stacks that were removed before their events were read, since the start.
+    removed_too_early: u64,
     before: StackCounts,
     symbol_files: KernelSymbolFiles,
     kernel_symbols: OnceCell<KernelSymbols>,
@@ -45,6 +51,9 @@ impl StackSymbolizer {
     pub fn new(stacks: collect::StackMaps) -> Self {
         Self {
             stacks,
+            kernel_numbers: StackNumbers::default(),
+            user_numbers: StackNumbers::default(),
+            removed_too_early: 0,
             before: StackCounts::default(),
             symbol_files: KernelSymbolFiles::open(),
             kernel_symbols: OnceCell::new(),
@@ -71,11 +80,38 @@ impl StackSymbolizer {
             if self.locations.contains_key(&(pid, number)) {
                 continue;
             }
-            let addresses = self.stacks.in_user(number).unwrap_or_default();
+            let addresses = self.stacks.in_user(StackNumbers::id(number)).unwrap_or_default();
             let calls: Vec<u64> = calls(&addresses).collect();
             if let Some(locations) = self.user_symbolizer.locations(pid, &calls) {
                 self.locations.insert((pid, number), locations);
             }
+        }
+    }
+
+    /// `event` with numbers in place of the IDs of its stacks, which other stacks can have after
+    /// [`Self::remove_unused`].
+    pub fn numbered(&mut self, event: &StackEvent) -> StackEvent {
+        let Self { kernel_numbers, user_numbers, removed_too_early, .. } = self;
+        let mut number = |numbers: &mut StackNumbers, stack: StackId| {
+            let StackId::Id(id) = stack else { return stack };
+            let number = numbers.number(id, event.at_ns);
+            *removed_too_early += u64::from(number.is_none());
+            number.map_or(StackId::MapFull, StackId::Id)
+        };
+        let (kernel, user) = (number(kernel_numbers, event.kernel), number(user_numbers, event.user));
+        StackEvent { kernel, user, ..*event }
+    }
+
+    /// Removes stacks from the maps that no task has had for a while, if room is short, or if a stack was lost
+    /// (`has_lost`) because there was none. Call this at a reading. No stack that is not symbolized by then is needed
+    /// any more.
+    pub fn remove_unused(&mut self, has_lost: bool) {
+        let Self { stacks, kernel_numbers, user_numbers, kernel, user, .. } = self;
+        if kernel_numbers.remove_unused(has_lost, monotonic_ns, |id| stacks.remove_kernel(id)) {
+            kernel.get_mut().retain(|number, _| kernel_numbers.is_kept(*number));
+        }
+        if user_numbers.remove_unused(has_lost, monotonic_ns, |id| stacks.remove_user(id)) {
+            user.get_mut().retain(|(_, number), _| user_numbers.is_kept(*number));
         }
     }
 
@@ -89,7 +125,7 @@ impl StackSymbolizer {
         let now = StackCounts {
             attempts: sum(|budget| budget.attempts),
             over_budget: sum(|budget| budget.over_budget),
-            no_room: sum(|budget| budget.map_full),
+            no_room: sum(|budget| budget.map_full) + self.removed_too_early,
             no_kernel: sum(|budget| budget.no_kernel),
             no_user: sum(|budget| budget.no_user),
             given_up: 0,
@@ -99,7 +135,9 @@ impl StackSymbolizer {
     }
 
     fn look_up_kernel(&self, number: u32) -> StackFrames {
-        let Some(addresses) = self.stacks.in_kernel(number) else { return StackFrames::Missing(StackId::Missing) };
+        let Some(addresses) = self.stacks.in_kernel(StackNumbers::id(number)) else {
+            return StackFrames::Missing(StackId::Missing);
+        };
         let symbols = self.kernel_symbols();
         if symbols.is_empty() {
             return StackFrames::Unsymbolized(hex(&addresses), NoSymbols::Restricted);
@@ -110,7 +148,9 @@ impl StackSymbolizer {
     }
 
     fn look_up_user(&self, pid: u32, number: u32) -> StackFrames {
-        let Some(addresses) = self.stacks.in_user(number) else { return StackFrames::Missing(StackId::Missing) };
+        let Some(addresses) = self.stacks.in_user(StackNumbers::id(number)) else {
+            return StackFrames::Missing(StackId::Missing);
+        };
         let calls: Vec<u64> = calls(&addresses).collect();
         if let Some(names) = self.user_symbolizer.names(pid, &calls) {
             return StackFrames::Named(names);
