@@ -26,7 +26,7 @@ pub use overhead::{Overhead, ProgramTime, Sampling};
 pub struct Report {
     /// The kernel's release, as `uname -r` prints it.
     pub kernel: String,
-    /// When the window began: ns since 1970-01-01 UTC.
+    /// When the window began: ns since 1970-01-01 UTC, by the clock at [`Self::unix_offset_ns`].
     pub start_unix_ns: u64,
     /// Length of the window: ns. Events at its end or later do not count.
     pub duration_ns: u64,
@@ -39,7 +39,8 @@ pub struct Report {
     pub reader_waited_ns: Option<u64>,
     /// Waits (or events, if events are shown) that were not written because the output was blocked.
     pub not_written: u64,
-    /// Offset from CLOCK_MONOTONIC to the Unix epoch (1970-01-01 UTC) when the window began: ns.
+    /// Offset from CLOCK_MONOTONIC to the Unix epoch (1970-01-01 UTC) when the window began, or, in a recording, at its
+    /// last reading: ns.
     pub unix_offset_ns: i64,
     /// The event from which latency is measured.
     pub from: LatencyFrom,

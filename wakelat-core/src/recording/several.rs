@@ -51,6 +51,8 @@ struct FileFrames<R> {
     at_unix_ns: u64,
     /// When its next segment begins, or the current one has begun: ns since 1970-01-01 UTC.
     segment_unix_ns: Option<u64>,
+    /// When it began, once a reading shows it: ns since 1970-01-01 UTC.
+    begun_unix_ns: Option<u64>,
     /// The first offset to the Unix epoch, by which all times are shifted, and the current one: ns.
     shift_ns: Option<i64>,
     unix_offset_ns: i64,
@@ -89,8 +91,7 @@ impl<R: Read> Recordings<R> {
         let next = self.files.iter().filter(|file| !file.is_over()).map(FileFrames::segment_unix_ns).min();
         let end = || self.files.iter().map(FileFrames::segment_unix_ns).max();
         let unix_ns = next.or_else(end).unwrap_or(0);
-        let begun_at =
-            |file: &FileFrames<R>| file.reading.as_ref().map_or(file.segment_unix_ns(), |one| one.start_unix_ns);
+        let begun_at = |file: &FileFrames<R>| file.begun_unix_ns.unwrap_or_else(|| file.segment_unix_ns());
         let begun_at_unix_ns = self.files.iter().map(begun_at).min().unwrap_or(unix_ns);
         Position { elapsed_ns: unix_ns.saturating_sub(begun_at_unix_ns), unix_ns }
     }
@@ -108,6 +109,11 @@ impl<R: Read> Recordings<R> {
             let Some(number) = self.next_file() else { return Ok(None) };
             let file = &mut self.files[number];
             let Some(mut frame) = file.ahead.pop_front() else { return Ok(None) };
+            if let Frame::Reading(report) | Frame::End(report) = &frame {
+                let before_ns = file.before.as_ref().map_or(0, |before| before.duration_ns);
+                file.begun_unix_ns = Some(file.unix_ns(report, before_ns));
+                file.segment_unix_ns = Some(file.unix_ns(report, report.duration_ns));
+            }
             file.translation().frame(&mut frame);
             match frame {
                 Frame::Start(before) => file.before = Some(Box::new(before.report)),
@@ -130,7 +136,6 @@ impl<R: Read> Recordings<R> {
                     return Ok(Some(frame));
                 }
                 Frame::Reading(report) | Frame::End(report) => {
-                    file.segment_unix_ns = Some(end_unix_ns(&report));
                     let since = file.before.as_ref().map(|before| report.since(before));
                     file.reading = Some(since.unwrap_or(*report));
                     self.current = None;
@@ -198,6 +203,7 @@ impl<R: Read> FileFrames<R> {
             ahead: VecDeque::new(),
             at_unix_ns: 0,
             segment_unix_ns: None,
+            begun_unix_ns: None,
             shift_ns: None,
             unix_offset_ns: 0,
             before: None,
@@ -218,6 +224,15 @@ impl<R: Read> FileFrames<R> {
         self.has_ended && self.ahead.is_empty()
     }
 
+    /// The time `since_begin_ns` after the begin of the run of `report`, as if the wall clock had not been set since
+    /// the first event: the times of all events are shifted by the offset of that one, so that their order stays the
+    /// same.
+    fn unix_ns(&self, report: &Report, since_begin_ns: u64) -> u64 {
+        let set_by_ns = self.shift_ns.map_or(0, |shift_ns| report.unix_offset_ns.saturating_sub(shift_ns));
+        let at_unix_ns = report.start_unix_ns.saturating_add(since_begin_ns);
+        at_unix_ns.saturating_add_signed(set_by_ns.saturating_neg())
+    }
+
     /// Reads until the next frame with a time, if none is ahead.
     fn look_ahead(&mut self) -> Result<(), RecordingError> {
         if !self.ahead.is_empty() {
@@ -234,12 +249,12 @@ impl<R: Read> FileFrames<R> {
                     None
                 }
                 Frame::Start(before) => {
-                    self.segment_unix_ns = Some(end_unix_ns(&before.report));
+                    self.segment_unix_ns = Some(self.unix_ns(&before.report, before.report.duration_ns));
                     None
                 }
                 Frame::Event(event) => Some(event.kind.at_ns().saturating_add_signed(self.shift_ns.unwrap_or(0))),
                 Frame::Wait(wait) => Some(wait.at_ns.saturating_add_signed(self.shift_ns.unwrap_or(0))),
-                Frame::Reading(report) | Frame::End(report) => Some(end_unix_ns(report)),
+                Frame::Reading(report) | Frame::End(report) => Some(self.unix_ns(report, report.duration_ns)),
                 Frame::WarmedUp => Some(self.at_unix_ns),
                 _ => None,
             };
@@ -255,9 +270,4 @@ impl<R: Read> FileFrames<R> {
         }
         Ok(())
     }
-}
-
-/// When the time of a report ends: ns since 1970-01-01 UTC.
-fn end_unix_ns(report: &Report) -> u64 {
-    report.start_unix_ns.saturating_add(report.duration_ns)
 }

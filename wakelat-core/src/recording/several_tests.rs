@@ -19,19 +19,29 @@ struct Case {
     name: &'static str,
     /// When CLOCK_MONOTONIC was 0: ns since 1970-01-01 UTC.
     boot_unix_ns: i64,
+    /// How far the wall clock is set after the first two seconds: ns.
+    set_by_ns: i64,
     seconds: u64,
     has_warm_up: bool,
     /// The run began a second earlier, of which the recording has nothing.
     is_last_part: bool,
 }
 
-const CASE: Case =
-    Case { name: "nginx", boot_unix_ns: 1_000 * SECOND as i64, seconds: 3, has_warm_up: false, is_last_part: false };
+const CASE: Case = Case {
+    name: "nginx",
+    boot_unix_ns: 1_000 * SECOND as i64,
+    set_by_ns: 0,
+    seconds: 3,
+    has_warm_up: false,
+    is_last_part: false,
+};
 
 fn reading(case: Case, second: u64) -> Report {
     let waits = second;
+    let unix_offset_ns = case.boot_unix_ns + if second < 2 { 0 } else { case.set_by_ns };
     let mut report = Report {
-        start_unix_ns: case.boot_unix_ns as u64 + 10 * SECOND,
+        start_unix_ns: unix_offset_ns as u64 + 10 * SECOND,
+        unix_offset_ns,
         duration_ns: second * SECOND,
         kernel: "6.1".to_owned(),
         ..Report::default()
@@ -58,7 +68,7 @@ fn recorded(case: Case) -> Vec<u8> {
         recorder.warmed_up(&mut file).unwrap();
     }
     for second in first..case.seconds {
-        recorder.set_unix_offset(case.boot_unix_ns, &mut file).unwrap();
+        recorder.set_unix_offset(reading(case, second).unix_offset_ns, &mut file).unwrap();
         let (begun, at_ns) = (stream.events.len(), (10 + second) * SECOND);
         stream.switch(0, at_ns + 1_000, task(8, "hog"));
         stream.end_wait(0, (at_ns + 2_000, at_ns + 5_000), task(7, case.name));
@@ -142,6 +152,23 @@ fn readings_add_up_and_each_has_exactly_the_waits_until_there() {
     assert_eq!(elapsed, [&[halves[0] + 1_000], &halves[1..]].concat());
     let Some((Frame::End(end), _)) = all.last() else { panic!("no end") };
     assert_eq!((end.start_unix_ns, &*end.kernel, end.coverage.wakeups.still_waiting), (1_010 * SECOND, "6.1", 2));
+}
+
+#[test]
+fn a_wall_clock_that_is_set_changes_neither_the_order_nor_the_length() {
+    let [first, second] = two();
+    for order in [FrameOrder::ByTime, FrameOrder::BySegment] {
+        let shown = |set_by_ns: i64| {
+            let all = frames(&[Case { set_by_ns, ..first }, second].map(recorded), order);
+            let is_report = |frame: &Frame<'_>| matches!(frame, Frame::Reading(_) | Frame::End(_));
+            let readings: Vec<_> = all.iter().filter(|(frame, _)| is_report(frame)).map(|(_, at)| *at).collect();
+            (ends(&all), readings)
+        };
+        let as_it_was = shown(0);
+        for set_by_ns in [600, -600].map(|seconds| seconds * SECOND as i64) {
+            assert_eq!(shown(set_by_ns), as_it_was, "{order:?}");
+        }
+    }
 }
 
 #[test]

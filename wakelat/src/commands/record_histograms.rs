@@ -69,6 +69,10 @@ impl View for HistogramView {
         true
     }
 
+    fn follows_wall_clock(&self) -> bool {
+        true
+    }
+
     fn ended(&mut self) {
         self.has_ended = true;
     }

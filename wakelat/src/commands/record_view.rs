@@ -245,6 +245,10 @@ impl View for RecordView<'_> {
         true
     }
 
+    fn follows_wall_clock(&self) -> bool {
+        true
+    }
+
     fn ended(&mut self) {
         self.has_ended = true;
     }

@@ -309,6 +309,7 @@ impl Run<'_> {
             let written = self.output.write(|out| self.view.warmed_up(out));
             return self.check_written(written);
         }
+        self.follow_wall_clock();
         self.pass_groups()?;
         let mut report = self.windows.interval_report(&reading, &self.names);
         self.view.complete(&mut report);
@@ -320,6 +321,13 @@ impl Run<'_> {
             self.names.forget_threads();
         }
         Ok(())
+    }
+
+    /// Gives the next report and the events after it the time of the wall clock, if the view needs that.
+    fn follow_wall_clock(&mut self) {
+        if self.view.follows_wall_clock() {
+            self.windows.follow_wall_clock();
+        }
     }
 
     /// Counts intervals that ended without a report and are part of the current window.
@@ -376,6 +384,7 @@ impl Run<'_> {
         }
         let pending = collector.take_pending()?;
         let waiting = if collector.keeps_pending() { Some(pending) } else { walked };
+        self.follow_wall_clock();
         self.pass_groups()?;
         let mut report = self.windows.final_report(&reading, waiting.as_deref(), &self.names);
         self.view.complete(&mut report);

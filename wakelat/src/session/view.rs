@@ -74,6 +74,12 @@ pub trait View {
         false
     }
 
+    /// Whether times follow the wall clock if it is set during the run, also if each report covers everything since the
+    /// start: a report and the events after it then have the time of the clock at that report.
+    fn follows_wall_clock(&self) -> bool {
+        false
+    }
+
     /// Whether the view needs a report at the end of an interval, if each report covers everything since the start.
     fn is_report_due(&self) -> bool {
         true

@@ -5,7 +5,7 @@ use wakelat_common::{
     Class, Classes, filter::part, group::GroupElement, histogram::Histogram, pending_wait::PendingWait,
 };
 
-use super::{clock::unix_offset_ns, overhead::price::OverheadCost};
+use super::{clock, overhead::price::OverheadCost};
 use crate::{collect::CounterTotals, config::Config};
 use wakelat_core::{
     aggregate::{
@@ -120,7 +120,7 @@ impl Windows {
             preemptions_paused: 0,
             before: Before {
                 at_ns: reading.at_ns,
-                unix_offset_ns: unix_offset_ns(),
+                unix_offset_ns: clock::unix_offset_ns(),
                 cost: reading.cost,
                 reader_waited_ns: reading.reader_waited_ns,
                 missed: reading.missed,
@@ -248,6 +248,11 @@ impl Windows {
         self.before.unix_offset_ns
     }
 
+    /// Uses the current offset to the Unix epoch from here on: the wall clock may have been set since the window began.
+    pub fn follow_wall_clock(&mut self) {
+        self.before.unix_offset_ns = clock::followed_unix_offset_ns(self.before.unix_offset_ns);
+    }
+
     /// Counts intervals that ended without a report and are part of the current window.
     pub fn skip(&mut self, intervals: u64) {
         self.skipped_intervals += intervals;
@@ -262,7 +267,7 @@ impl Windows {
     pub fn begin(&mut self, reading: &WindowReading) {
         let (wakeups, preemptions) = self.snapshots(&reading.totals);
         let WindowReading { at_ns, missed, cost, reader_waited_ns, .. } = *reading;
-        let (events_lost, unix_offset_ns) = (reading.totals.events_lost, unix_offset_ns());
+        let (events_lost, unix_offset_ns) = (reading.totals.events_lost, clock::unix_offset_ns());
         let switch_ins = self.switch_ins(&reading.totals, false);
         self.before = Before {
             at_ns,

@@ -23,7 +23,10 @@ use super::{
 use crate::{
     collect::{Collector, TimelineSettings},
     config::{Config, FlightRecorderConfig},
-    session::{View, clock::monotonic_ns},
+    session::{
+        View,
+        clock::{boottime_offset_ns, monotonic_ns},
+    },
     status::status,
 };
 use wakelat_core::{
@@ -149,7 +152,8 @@ impl FlightRecorder {
     fn begin_writing(&mut self, WaitingFile { part, why }: WaitingFile) {
         let next = self.files.next();
         let file = next.clone();
-        let header = Header { trigger: Some(why), ..self.header.clone() };
+        let boottime_offset_ns = boottime_offset_ns();
+        let header = Header { trigger: Some(why), boottime_offset_ns, ..self.header.clone() };
         let quiet = self.stderr_style.is_none();
         let write = move || {
             let bytes = match file.write(|out| part.write(&header, out)) {
@@ -246,6 +250,10 @@ impl View for FlightRecorder {
     }
 
     fn is_cumulative(&self) -> bool {
+        true
+    }
+
+    fn follows_wall_clock(&self) -> bool {
         true
     }
 

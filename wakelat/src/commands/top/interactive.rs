@@ -175,6 +175,10 @@ impl View for InteractiveTop {
         true
     }
 
+    fn follows_wall_clock(&self) -> bool {
+        true
+    }
+
     fn is_interactive(&self) -> bool {
         true
     }
