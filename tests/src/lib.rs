@@ -43,6 +43,7 @@ pub mod report;
 pub mod rtla;
 pub mod shared;
 pub mod skip;
+pub mod sleep_places;
 pub mod spinner;
 pub mod suite;
 pub mod supervisor;

@@ -40,6 +40,12 @@ pub fn has_own_time() -> bool {
     !is_emulated() || std::env::var_os("WAKELAT_VM").is_some_and(|mode| mode == "deterministic" || mode == "counted")
 }
 
+/// Whether this machine is a guest that exists only for its tests, which may set its clock.
+pub fn is_test_guest() -> bool {
+    // Set by `cargo xtask vm`.
+    std::env::var_os("WAKELAT_VM").is_some()
+}
+
 /// Whether the kernel is built with PREEMPT_RT, where a task may sleep for a spinlock: a block and a
 /// wakeup without a system call (Documentation/locking/locktypes.rst, `spinlock_t and PREEMPT_RT`).
 pub fn is_preempt_rt() -> bool {

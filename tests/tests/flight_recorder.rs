@@ -1,11 +1,16 @@
 //! The flight recorder keeps the last seconds, and writes them when something happens.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, thread, time::Duration};
 
-use nix::sys::signal::Signal;
+use nix::{
+    sys::signal::Signal,
+    time::{ClockId, clock_gettime, clock_settime},
+};
 use serde_json::Value;
 use wakelat_tests::{
     machine, once,
+    skip::Skip,
+    sleep_places::SleepPlaces,
     suite::{Case, TestOutcome},
     task::Policy,
     wakelat::{Wakelat, command},
@@ -22,6 +27,8 @@ pub fn cases() -> Vec<Case> {
         a_failing_check_writes_a_file,
         only_the_last_files_are_kept,
         a_run_without_a_trigger_leaves_nothing,
+        a_recorder_that_has_taken_many_stacks_has_room_for_others,
+        a_file_has_the_times_of_a_wall_clock_that_was_set_meanwhile,
     ]
 }
 
@@ -198,5 +205,95 @@ fn a_run_without_a_trigger_leaves_nothing() -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
     ends_well(recorder(directory.path(), &["--last", "5s", "--threshold", "1h"]));
     assert_eq!(files(directory.path()), Vec::<String>::new());
+    Ok(())
+}
+
+/// The stacks of the last seconds have room in the kernel's map, although it was full of others a little before.
+fn a_recorder_that_has_taken_many_stacks_has_room_for_others() -> TestOutcome {
+    /// Four times as many as the map has room for.
+    const BEFORE: usize = 4 * 4_096;
+    const LAST: usize = 1_000;
+    if machine::is_emulated() {
+        return Err(Skip::because("an emulator takes too long for each stack: most would exceed the time for them"));
+    }
+    let (places, name) = (SleepPlaces::new(BEFORE + LAST)?, "wl-places");
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = ["--last", "3s", "--stacks=wakee", "--comm", name, "--collect", "none"];
+    let mut recorder = recorder(directory.path(), &arguments);
+    places.sleep_at(0..BEFORE, name);
+    // No task has these stacks for 5 s. Searching all of the map for such stacks takes the recorder 4 s, and it may
+    // have begun too early for the last ones.
+    thread::sleep(Duration::from_secs(15));
+    places.sleep_at(BEFORE..BEFORE + LAST, name);
+    recorder.signal(Signal::SIGUSR1);
+    recorder.until_says("because of SIGUSR1");
+    ends_well(recorder);
+    let document = why(directory.path(), "incident-1.wakelat", &["--stacks=wakee"]);
+    let counts = &document["stacks"];
+    let [attempts, no_room] = ["attempts", "no_room"].map(|name| counts[name].as_u64().expect("a count"));
+    assert!((LAST as u64 / 4..3 * LAST as u64).contains(&attempts), "{counts}");
+    // The hashes of some of them are the same.
+    assert!(no_room * 3 < attempts, "{counts}");
+    Ok(())
+}
+
+/// Sets the wall clock to `change` of its time.
+fn set_wall_clock(change: impl FnOnce(Duration) -> Duration) {
+    let set = clock_settime(ClockId::CLOCK_REALTIME, change(wall_clock()).into());
+    set.expect("root may set the clock");
+}
+
+/// The time since 1970-01-01 UTC.
+fn wall_clock() -> Duration {
+    clock_gettime(ClockId::CLOCK_REALTIME).expect("every kernel has CLOCK_REALTIME").into()
+}
+
+/// The wall clock is an hour ahead as long as this exists.
+struct HourAhead;
+
+impl HourAhead {
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    fn new() -> Self {
+        set_wall_clock(|now| now + Self::HOUR);
+        Self
+    }
+}
+
+impl Drop for HourAhead {
+    fn drop(&mut self) {
+        set_wall_clock(|now| now - Self::HOUR);
+    }
+}
+
+fn a_file_has_the_times_of_a_wall_clock_that_was_set_meanwhile() -> TestOutcome {
+    const MINUTE_NS: u64 = 60_000_000_000;
+    if !machine::is_test_guest() {
+        return Err(Skip::because("would set the clock of this machine"));
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut recorder = recorder(directory.path(), &["--last", "5s"]);
+    let _ahead = HourAhead::new();
+    // The recorder reads the clock twice a second.
+    thread::sleep(Duration::from_secs(2));
+    wait_behind_hog(5, 1_000_000, Policy::Other);
+    recorder.signal(Signal::SIGUSR1);
+    recorder.until_says("because of SIGUSR1");
+    let now_ns = wall_clock().as_nanos() as u64;
+    ends_well(recorder);
+    let shown = command(&["trace", "--json", "-q", "--comm", "wl-sleeper", "-i", "incident-1.wakelat"])
+        .current_dir(directory.path())
+        .output()
+        .expect("wakelat");
+    assert!(shown.status.success(), "{shown:?}");
+    let text = String::from_utf8(shown.stdout).expect("UTF-8");
+    let waits: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("a wait")).collect();
+    assert!(waits.len() >= 5, "{text}");
+    let document = why(directory.path(), "incident-1.wakelat", &[]);
+    let times = waits.iter().map(|wait| &wait["at_unix_ns"]).chain([&document["start_unix_ns"]]);
+    for at_unix_ns in times {
+        let at_ns = at_unix_ns.as_u64().expect("a time");
+        assert!(at_ns.abs_diff(now_ns) < MINUTE_NS, "{at_ns} is not about {now_ns}");
+    }
     Ok(())
 }
