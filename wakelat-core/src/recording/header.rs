@@ -18,8 +18,8 @@ pub struct Header {
     pub command_line: Vec<String>,
     /// The machine that was measured.
     pub machine: RecordedMachine,
-    /// Offset from CLOCK_MONOTONIC to CLOCK_BOOTTIME, which also counts suspends, when the recording began, or, if it is the
-    /// last part of a run, when it was written: ns.
+    /// Offset from CLOCK_MONOTONIC to CLOCK_BOOTTIME, which also counts suspends, when the recording began, or, if it is
+    /// the last part of a run, when it was written: ns.
     pub boottime_offset_ns: i64,
     /// The labels that the user gave it.
     pub labels: BTreeMap<String, String>,
