@@ -7,7 +7,6 @@
 //! Nothing here uses wakelat's own code: an error must not be able to hide on both sides.
 
 pub mod agreement;
-pub mod beside;
 pub mod bpf_objects;
 pub mod broadcast;
 pub mod byte;
@@ -17,6 +16,7 @@ pub mod clock;
 pub mod clock_differences;
 pub mod compare;
 pub mod competing_threads;
+pub mod concurrent;
 pub mod cpu_interrupts;
 pub mod documents;
 pub mod echo;

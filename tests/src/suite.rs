@@ -21,8 +21,8 @@ use nix::{
 
 pub use crate::skip::{Skip, TestOutcome};
 use crate::{
-    beside::{Beside, TestBody},
     cgroup::Hierarchy,
+    concurrent::{ConcurrentTests, TestBody},
     machine,
     wakelat::AttachCase,
     workload,
@@ -49,8 +49,8 @@ impl Suite {
 pub struct Case {
     name: &'static str,
     body: Body,
-    /// Whether it runs beside others: see [`beside`].
-    beside: bool,
+    /// Whether it runs concurrently with others: see [`concurrent`].
+    concurrent: bool,
 }
 
 enum Body {
@@ -63,7 +63,7 @@ enum Body {
 impl Case {
     /// A test that runs once.
     pub const fn once(name: &'static str, body: fn() -> TestOutcome) -> Self {
-        Self { name, body: Body::Once(body), beside: false }
+        Self { name, body: Body::Once(body), concurrent: false }
     }
 
     /// A test that runs once for each of these ways to attach programs, under the names `<name>_btf` and so on.
@@ -72,11 +72,11 @@ impl Case {
         ways: &'static [AttachCase],
         body: fn(AttachCase) -> TestOutcome,
     ) -> Self {
-        Self { name, body: Body::Attached(ways, body), beside: false }
+        Self { name, body: Body::Attached(ways, body), concurrent: false }
     }
 
     fn tests(self) -> Vec<Test> {
-        let test = |name: String, body: TestBody| Test { name, body, beside: self.beside };
+        let test = |name: String, body: TestBody| Test { name, body, concurrent: self.concurrent };
         match self.body {
             Body::Once(body) => vec![test(self.name.to_owned(), Box::new(body))],
             Body::Attached(ways, body) => ways
@@ -91,13 +91,13 @@ impl Case {
 struct Test {
     name: String,
     body: TestBody,
-    beside: bool,
+    concurrent: bool,
 }
 
-/// These tests of a suite run beside each other: they wait for most of their time, and nothing that they show depends
+/// These tests of a suite run concurrently: they wait for most of their time, and nothing that they show depends
 /// on what else the machine does. In an emulator, waits take no time, and all tests run one after another.
-pub fn beside(cases: Vec<Case>) -> Vec<Case> {
-    cases.into_iter().map(|case| Case { beside: true, ..case }).collect()
+pub fn concurrent(cases: Vec<Case>) -> Vec<Case> {
+    cases.into_iter().map(|case| Case { concurrent: true, ..case }).collect()
 }
 
 /// Declares each function as a test that runs under both ways of attaching that know everything about a
@@ -256,16 +256,16 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
     words.collect::<Vec<_>>().join(" ").chars().take(SHOWN).collect()
 }
 
-/// What the harness runs, one after another. The first of the tests that run beside each other lasts until all of these
-/// have ended.
+/// What the harness runs, one after another. The first of the concurrent tests lasts until all of these have
+/// ended.
 fn trials(cases: Vec<Case>, arguments: &Arguments) -> Vec<Trial> {
-    let are_beside = !machine::is_emulated();
+    let are_concurrent = !machine::is_emulated();
     let tests = cases.into_iter().flat_map(Case::tests);
-    let (beside, alone): (Vec<Test>, Vec<Test>) = tests.partition(|test| test.beside && are_beside);
-    let names: Vec<String> = beside.iter().map(|test| test.name.clone()).collect();
+    let (concurrent, alone): (Vec<Test>, Vec<Test>) = tests.partition(|test| test.concurrent && are_concurrent);
+    let names: Vec<String> = concurrent.iter().map(|test| test.name.clone()).collect();
     let is_chosen = |test: &Test| !arguments.is_filtered_out(&Trial::test(test.name.clone(), || Ok(())));
-    let chosen = beside.into_iter().filter(is_chosen).map(|test| (test.name, test.body)).collect();
-    let chosen = Arc::new(Beside::new(chosen));
+    let chosen = concurrent.into_iter().filter(is_chosen).map(|test| (test.name, test.body)).collect();
+    let chosen = Arc::new(ConcurrentTests::new(chosen));
     let of_chosen = names.into_iter().map(|name| {
         let (chosen, own) = (Arc::clone(&chosen), name.clone());
         trial(name, move || {

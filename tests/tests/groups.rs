@@ -190,7 +190,8 @@ fn each_window_has_its_own_groups(attach: AttachCase) -> TestOutcome {
     let wakelat = Wakelat::measuring(command(&arguments));
     let performance = staged.perform();
     let reports = wakelat.end().reports();
-    assert_eq!(reports.len(), 3);
+    // A reader that is late skips intervals, and counts them.
+    assert_eq!(reports.iter().map(|report| 1 + report.skipped_intervals).sum::<u64>(), 3, "{reports:?}");
     // The documents of each window are checked when they are read: groups add up to what was measured. No wait is in two
     // windows.
     let measured: u64 = reports.iter().map(count).sum();

@@ -11,13 +11,13 @@ use wakelat_tests::{
     http::{MetricSamples, get},
     kubelet::{TOKEN, TestKubelet},
     machine,
-    suite::{Case, TestOutcome, beside},
+    suite::{Case, TestOutcome, concurrent},
     wakelat::{AttachCase, Wakelat, command},
     workload::{PingPong, Workload, until},
 };
 
 pub fn cases() -> Vec<Case> {
-    beside(attached_typed![
+    concurrent(attached_typed![
         a_pod_that_starts_later_has_its_names_soon_and_keeps_them,
         a_kubelet_that_refuses_is_reported_once_and_asked_again,
     ])

@@ -29,7 +29,7 @@ use wakelat_tests::{
     cgroup::Hierarchy,
     http::get,
     inside::{print, run_inside},
-    suite::{Case, TestOutcome, beside},
+    suite::{Case, TestOutcome, concurrent},
     wakelat::{AttachCase, Wakelat, command},
     why::{list, number},
     workload::until,
@@ -39,7 +39,7 @@ use wakelat_tests::{
 pub const INSIDE: &str = "--inside-the-exporter";
 
 pub fn cases() -> Vec<Case> {
-    beside(attached_typed![
+    concurrent(attached_typed![
         an_export_has_the_totals_of_the_report,
         deltas_add_up_to_the_last_report_and_none_arrives_twice,
         a_receiver_that_is_busy_or_gone_gets_everything_later,

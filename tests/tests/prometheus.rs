@@ -17,7 +17,7 @@ use wakelat_tests::{
     machine, once,
     prometheus::{Prometheus, PrometheusHistograms, free_port, get, number_of},
     quota::QuotaGroup,
-    suite::{Case, Skip, TestOutcome, beside},
+    suite::{Case, Skip, TestOutcome, concurrent},
     wakelat::{Wakelat, command},
     workload::{Hogs, PingPong, Staged, Workload, until},
 };
@@ -31,7 +31,7 @@ pub fn cases() -> Vec<Case> {
         promtool_accepts_the_metrics,
         rules_dashboard_and_page_name_only_what_the_service_has,
     ];
-    measure.into_iter().chain(beside(wait)).collect()
+    measure.into_iter().chain(concurrent(wait)).collect()
 }
 
 /// The alert rules.

@@ -15,7 +15,7 @@ use wakelat_tests::{
     http::{self, MetricSamples, get, send},
     machine,
     report::JsonSwitchIns,
-    suite::{Case, TestOutcome, beside},
+    suite::{Case, TestOutcome, concurrent},
     task::Policy,
     timers::allow_descriptors,
     wakelat::{AttachCase, Wakelat, command},
@@ -38,7 +38,7 @@ pub fn cases() -> Vec<Case> {
         clients_that_send_nothing_do_not_lock_out_a_scraper,
         a_signal_ends_the_service_and_leaves_nothing,
     ];
-    measure.into_iter().chain(beside(wait)).collect()
+    measure.into_iter().chain(concurrent(wait)).collect()
 }
 
 /// A running service and its socket.

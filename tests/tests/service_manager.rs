@@ -24,14 +24,14 @@ use wakelat_tests::{
     cgroup::Hierarchy,
     http::{MetricSamples, get},
     once,
-    suite::{Case, Skip, TestOutcome, beside},
+    suite::{Case, Skip, TestOutcome, concurrent},
     wakelat::{Wakelat, command},
     workload::until,
 };
 
 pub fn cases() -> Vec<Case> {
     // One way of attaching: none of this depends on it.
-    beside(once![
+    concurrent(once![
         a_service_manager_is_told_each_state_in_its_order,
         a_reload_changes_labels_and_selection_and_no_counter_decreases,
         a_wrong_file_leaves_the_settings_as_they_are,
@@ -101,11 +101,23 @@ impl ManagedService {
         }
     }
 
+    /// Discards the signs of life so far: the kernel keeps some 11 messages (`net.unix.max_dgram_qlen`), and the service
+    /// drops those without room.
+    fn discard_signs_of_life(&self) {
+        let mut buffer = [0; 256];
+        self.messages.set_nonblocking(true).expect("a socket");
+        while let Ok(length) = self.messages.recv(&mut buffer) {
+            assert_eq!(&buffer[..length], b"WATCHDOG=1");
+        }
+        self.messages.set_nonblocking(false).expect("a socket");
+    }
+
     /// Replaces the configuration file as editors do, and sends SIGHUP. Returns when the service is ready again.
     fn reload(&self, settings: &str) {
         let new = self.linked.path().join("new");
         fs::write(&new, settings).expect("a file");
         fs::rename(&new, self.linked.path().join("settings")).expect("a file to replace");
+        self.discard_signs_of_life();
         self.wakelat.signal(Signal::SIGHUP);
         let state = self.next_state();
         assert!(state.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{state}");
@@ -119,6 +131,7 @@ impl ManagedService {
 
     /// Ends the service. Returns what it wrote to standard error.
     fn end(self) -> String {
+        self.discard_signs_of_life();
         self.wakelat.signal(Signal::SIGTERM);
         assert_eq!(self.next_state(), "STOPPING=1");
         let ended = self.wakelat.end();

@@ -43,9 +43,10 @@ impl PidNamespaces {
         Self { proc, inodes: HashMap::default(), threads: Vec::new() }
     }
 
-    /// Reads the namespaces of all processes that are in another one than procfs, and of their threads: in one pass
-    /// before a run, because [`Self::of`] for one thread after the other is too slow while events arrive.
-    pub fn read_all(&mut self) {
+    /// Reads the namespaces of all processes that are in another one than procfs, and with `with_threads` the TIDs of their
+    /// threads: in one pass before a run, because [`Self::of`] for one thread after the other is too slow while events
+    /// arrive.
+    pub fn read_all(&mut self, with_threads: bool) {
         for pid in ids(&self.proc) {
             if let Some(leader) = self.task(pid)
                 && leader.tids.len() > 1
@@ -53,8 +54,10 @@ impl PidNamespaces {
                 && let Some(process) = self.process(pid)
             {
                 self.inodes.insert(process, inode);
-                let threads = self.threads_of(pid, leader, inode);
-                self.threads.extend(threads);
+                if with_threads {
+                    let threads = self.threads_of(pid, leader, inode);
+                    self.threads.extend(threads);
+                }
             }
         }
     }
@@ -203,7 +206,7 @@ mod tests {
         let processes = [(1, 0, None, Some(40)), (7, 1, Some(1), Some(50)), (8, 7, Some(2), Some(50))];
         let proc = proc(&processes);
         let mut namespaces = PidNamespaces::new(proc.path().to_owned());
-        namespaces.read_all();
+        namespaces.read_all(true);
         [7, 8].iter().for_each(|pid| fs::remove_file(proc.path().join(format!("{pid}/ns/pid"))).unwrap());
         assert_eq!([7, 8].map(|tid| namespaces.of(tid)), [namespace(Some(50), 1), namespace(Some(50), 2)]);
     }
@@ -220,7 +223,7 @@ mod tests {
         }
         let mut namespaces = PidNamespaces::new(proc.path().to_owned());
         assert!(namespaces.threads().is_empty());
-        namespaces.read_all();
+        namespaces.read_all(true);
         let of = |tid, inner| ThreadNamespace { tid, pid: 7, namespace: Namespace { pid_ns: Some(50), tid: inner } };
         let mut threads = namespaces.threads().to_vec();
         threads.sort_by_key(|thread| thread.tid);
@@ -234,7 +237,7 @@ mod tests {
         let all: Vec<_> = started.into_iter().chain(later).collect();
         let proc = proc(&all);
         let mut namespaces = PidNamespaces::new(proc.path().to_owned());
-        namespaces.read_all();
+        namespaces.read_all(true);
         fs::remove_file(proc.path().join("7/ns/pid")).unwrap();
         assert_eq!([9, 10].map(|tid| namespaces.of(tid)), [namespace(Some(50), 3), namespace(Some(50), 4)]);
         // Another namespace of the same depth, and a process that entered one from outside.
@@ -245,7 +248,7 @@ mod tests {
     fn a_reused_pid_is_another_process() {
         let proc = proc(&[(7, 1, Some(1), Some(50))]);
         let mut namespaces = PidNamespaces::new(proc.path().to_owned());
-        namespaces.read_all();
+        namespaces.read_all(true);
         fs::remove_file(proc.path().join("7/ns/pid")).unwrap();
         fs::write(proc.path().join("7/task/7/stat"), format!("7 (b) S 1 {}78 0", "0 ".repeat(17))).unwrap();
         assert_eq!(namespaces.of(7), namespace(None, 1));

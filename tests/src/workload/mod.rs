@@ -16,6 +16,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    concurrent::runs_concurrently,
     machine,
     procfs::{self, TaskStats},
     supervisor::Supervisor,
@@ -298,12 +299,16 @@ impl Drop for Staged {
     }
 }
 
-/// Yields the CPU until `condition` holds.
+/// Yields the CPU until `condition` holds. A concurrent test sleeps: all of them wait for services that need the CPUs.
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + TIMEOUT;
     while !condition() {
         assert!(Instant::now() < deadline, "waited {TIMEOUT:?} in vain until {what}");
-        std::thread::yield_now();
+        if runs_concurrently() {
+            std::thread::sleep(Duration::from_millis(1));
+        } else {
+            std::thread::yield_now();
+        }
     }
 }
 

@@ -67,8 +67,8 @@ struct LookedUpNamespaces {
 }
 
 impl LookedUpNamespaces {
-    /// Adds the threads that were read before the run. Comes before the first event, so that each exit of one is seen:
-    /// thousands of threads that wait for the first time need no lookup while events arrive.
+    /// Adds the threads that were read before the run, before the first event: thousands of threads that wait for the
+    /// first time need no lookup while events arrive. An exit in between is not seen, but TIDs are not reused that soon.
     fn add_those_before_run(&mut self, names: &dyn Names) {
         if std::mem::replace(&mut self.has_those_before_run, true) {
             return;

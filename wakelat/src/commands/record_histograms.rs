@@ -69,7 +69,7 @@ impl View for HistogramView {
         true
     }
 
-    fn follows_wall_clock(&self) -> bool {
+    fn makes_recording(&self) -> bool {
         true
     }
 

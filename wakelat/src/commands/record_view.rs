@@ -245,7 +245,7 @@ impl View for RecordView<'_> {
         true
     }
 
-    fn follows_wall_clock(&self) -> bool {
+    fn makes_recording(&self) -> bool {
         true
     }
 

@@ -89,7 +89,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     names.prepare(&config.by);
     let (shows_events, shows_causes) = (view.shows_events(), view.shows_causes());
     if shows_events.is_some() {
-        names.prepare_for_events();
+        names.prepare_for_events(view.makes_recording());
     }
     // The tables of causes can be large.
     let is_light = program_settings::reader_is_light(config) && shows_causes.is_none();
@@ -325,7 +325,7 @@ impl Run<'_> {
 
     /// Gives the next report and the events after it the time of the wall clock, if the view needs that.
     fn follow_wall_clock(&mut self) {
-        if self.view.follows_wall_clock() {
+        if self.view.makes_recording() {
             self.windows.follow_wall_clock();
         }
     }

@@ -78,10 +78,10 @@ impl NameResolver {
         self.cgroups.use_paths_at_once();
     }
 
-    /// Reads or opens what needs a privilege, if events between waits are shown: the namespaces of processes with their
-    /// threads, and the kernel's symbols.
-    pub fn prepare_for_events(&mut self) {
-        self.namespaces.read_all();
+    /// Reads or opens what needs a privilege, if events between waits are shown: the namespaces of processes, with their
+    /// threads if a recording is made, and the kernel's symbols.
+    pub fn prepare_for_events(&mut self, with_threads: bool) {
+        self.namespaces.read_all(with_threads);
         self.symbol_files = Some(KernelSymbolFiles::open());
     }
 

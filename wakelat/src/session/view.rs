@@ -74,9 +74,10 @@ pub trait View {
         false
     }
 
-    /// Whether times follow the wall clock if it is set during the run, also if each report covers everything since the
-    /// start: a report and the events after it then have the time of the clock at that report.
-    fn follows_wall_clock(&self) -> bool {
+    /// Whether the view makes a recording. Then its times follow the wall clock if that is set during the run: a report and
+    /// the events after it have the time of the clock at that report. A recording of events has the PID namespace of each
+    /// thread that waits.
+    fn makes_recording(&self) -> bool {
         false
     }
 

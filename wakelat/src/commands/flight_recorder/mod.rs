@@ -253,7 +253,7 @@ impl View for FlightRecorder {
         true
     }
 
-    fn follows_wall_clock(&self) -> bool {
+    fn makes_recording(&self) -> bool {
         true
     }
 

@@ -173,7 +173,9 @@ async fn measure(
         if config.stops_unrecorded() {
             status("a single noise stopped the run; use `osnoise hist`, `--auto` or `--trace` to record it");
         } else if config.records_what_stops() {
-            status("records were lost, probably also the one that reached the stop limit: the recording has stopped");
+            status(
+                "the recording has stopped; records were lost, probably including the one that reached the stop limit",
+            );
         }
     }
     run.end(&session, schedule.end_at_ns(), &mut output)?;

@@ -2,6 +2,7 @@
 //! answers that need newer totals.
 
 use std::{
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -74,6 +75,9 @@ impl ReadingRequests {
 
     /// A reading is part of the totals: answers that wait for one can be given.
     pub fn made(&self) {
+        // It also answers a request that the reader has not seen yet: that would cause a second reading at once.
+        let unseen = pin!(self.wanted.notified());
+        _ = unseen.enable();
         self.made.send_replace(());
     }
 
@@ -117,6 +121,14 @@ mod tests {
         let mut schedule = ReadingSchedule::new(false);
         schedule.set_each_second();
         assert_eq!(due(&mut schedule).len(), 12);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reading_answers_a_request_that_the_reader_has_not_seen_yet() {
+        let requests = ReadingRequests::default();
+        requests.wanted.notify_one();
+        requests.made();
+        assert!(timeout(TIMEOUT, requests.wanted.notified()).await.is_err(), "another reading would follow at once");
     }
 
     #[tokio::test(start_paused = true)]

@@ -175,7 +175,7 @@ impl View for InteractiveTop {
         true
     }
 
-    fn follows_wall_clock(&self) -> bool {
+    fn makes_recording(&self) -> bool {
         true
     }
 

@@ -1,6 +1,7 @@
-//! Tests that run beside each other, because they only wait.
+//! Tests that run concurrently, because they only wait.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     mem,
     panic::resume_unwind,
@@ -14,18 +15,27 @@ use crate::skip::TestOutcome;
 pub type TestBody = Box<dyn FnOnce() -> TestOutcome + Send>;
 
 /// What each test ended with, or the payload of its panic, by its name.
-type Ends = BTreeMap<String, thread::Result<TestOutcome>>;
+type Results = BTreeMap<String, thread::Result<TestOutcome>>;
 
-/// Tests that run beside each other, in threads, as soon as the outcome of one of them is requested.
-pub struct Beside {
-    due: Mutex<Vec<(String, TestBody)>>,
-    over: Mutex<Ends>,
+thread_local! {
+    static RUNS_CONCURRENTLY: Cell<bool> = const { Cell::new(false) };
 }
 
-impl Beside {
+/// Whether the calling thread runs a test that others run concurrently with.
+pub fn runs_concurrently() -> bool {
+    RUNS_CONCURRENTLY.get()
+}
+
+/// Tests that run concurrently, in threads, as soon as the outcome of one of them is requested.
+pub struct ConcurrentTests {
+    not_started: Mutex<Vec<(String, TestBody)>>,
+    results: Mutex<Results>,
+}
+
+impl ConcurrentTests {
     /// Tests with their names. None of them runs yet.
     pub fn new(tests: Vec<(String, TestBody)>) -> Self {
-        Self { due: Mutex::new(tests), over: Mutex::default() }
+        Self { not_started: Mutex::new(tests), results: Mutex::default() }
     }
 
     /// What a test has ended with. The first request runs all of them, and returns when the last one has ended.
@@ -33,13 +43,13 @@ impl Beside {
     /// # Panics
     /// If the test did. If there is no such test, or its outcome has been requested before.
     pub fn outcome(&self, name: &str) -> TestOutcome {
-        let due = mem::take(&mut *locked(&self.due));
-        let end = {
-            let mut over = locked(&self.over);
-            over.extend(run(due));
-            over.remove(name)
+        let not_started = mem::take(&mut *locked(&self.not_started));
+        let result = {
+            let mut results = locked(&self.results);
+            results.extend(run(not_started));
+            results.remove(name)
         };
-        end.expect("each test runs once").unwrap_or_else(|panic| resume_unwind(panic))
+        result.expect("each test runs once").unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
@@ -47,9 +57,13 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().expect("no test runs in a thread that has this lock")
 }
 
-fn run(tests: Vec<(String, TestBody)>) -> Ends {
+fn run(tests: Vec<(String, TestBody)>) -> Results {
     thread::scope(|scope| {
         let begin = |(name, body): (String, TestBody)| {
+            let body = move || {
+                RUNS_CONCURRENTLY.set(true);
+                body()
+            };
             let thread = thread::Builder::new().name(name.clone()).spawn_scoped(scope, body);
             (name, thread.expect("a thread can be started"))
         };
@@ -79,14 +93,14 @@ mod tests {
             };
             (name.to_owned(), Box::new(body))
         };
-        let beside = Beside::new(vec![
+        let tests = ConcurrentTests::new(vec![
             test("passes", || Ok(())),
             test("is_skipped", || skip_test(Skip::because("no reason"))),
             test("fails", || resume_unwind(Box::new("12 of 13"))),
         ]);
-        let panic_of = |name| catch_unwind(AssertUnwindSafe(|| beside.outcome(name))).expect_err("a panic");
+        let panic_of = |name| catch_unwind(AssertUnwindSafe(|| tests.outcome(name))).expect_err("a panic");
         assert_eq!(panic_of("fails").downcast_ref::<&str>(), Some(&"12 of 13"));
         assert!(panic_of("is_skipped").is::<Skip>());
-        assert!(beside.outcome("passes").is_ok());
+        assert!(tests.outcome("passes").is_ok());
     }
 }
