@@ -154,7 +154,7 @@ const CLOCK_NS: u64 = 10_000;
 const OUTLIERS: u64 = 100;
 
 /// Compares the waits of a task behind a hog: from slightly below a bound of runqlat's buckets, which waits
-/// that are 1 % longer would exceed, to slightly above it, which waits that are 1 % shorter would not reach.
+/// that are some 2 % longer would exceed, to slightly above it, which waits that are 2 % shorter would not reach.
 fn runqlat_finds_the_same_waits(attach: AttachCase) -> TestOutcome {
     if machine::is_emulated() {
         return Err(Skip::because("an emulated CPU takes tens of µs to read its clock twice"));

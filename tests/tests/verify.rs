@@ -207,7 +207,7 @@ fn a_queue_clock_that_loses_half_of_the_waits_is_found_and_named() -> TestOutcom
     };
     let (_, document, performance, _staged) = verified(load(), &["--comm", "wl-p?ng"]);
     let right = check(&document);
-    if right["numbers"].as_object().is_none_or(serde_json::Map::is_empty) {
+    if !machine::has_member("last_queued") {
         return Err(Skip::because("this kernel has no queue clock"));
     }
     assert_eq!(right["outcome"], "agree", "{document:#}");
@@ -231,7 +231,7 @@ fn a_queue_clock_whose_waits_are_twice_as_long_is_found_and_named() -> TestOutco
     };
     let (_, document, ..) = verified(Workload::BehindHog(load.clone()), &["--comm", "wl-sleeper"]);
     let right = check(&document);
-    if right["outcome"] == "unknown" {
+    if !machine::has_member("last_queued") {
         return Err(Skip::because("this kernel has no queue clock"));
     }
     println!("\n  {}", right["found"]);
