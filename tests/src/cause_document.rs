@@ -5,9 +5,11 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::{
+    machine::{self, STAT_UNIT_NS},
     report::JsonSwitchIns,
     wakelat::{AttachCase, Wakelat, command},
     why::{list, number},
+    workload::Performance,
 };
 
 /// Starts `wakelat why --mode aggregate --json` with `arguments`, and returns once it measures.
@@ -45,6 +47,26 @@ pub fn cause(document: &Value, name: &str) -> u64 {
 pub fn waited_for(document: &Value, cause: &str, running: &str) -> u64 {
     let of = list(&document["pairs"]).iter().filter(|pair| pair["cause"] == cause && pair["running"] == running);
     of.map(|pair| number(&pair["sum_ns"])).sum()
+}
+
+/// Asserts that `cause` has the most time of all causes, and `running`, for that cause, the most of all pairs. Only
+/// steal time and unseen switches may have more, and only as much as the kernel's account of the performance confirms.
+pub fn assert_first_cause(document: &Value, cause: &str, running: &str, performance: &Performance) {
+    let is_confirmed = |one: &Value| match one["cause"].as_str() {
+        Some("stolen") => number(&one["sum_ns"]) <= performance.stolen_ns + 2 * STAT_UNIT_NS,
+        Some("unseen") => number(&one["waits"]) <= performance.untraced,
+        _ => false,
+    };
+    let first = list(&document["causes"]).iter().find(|one| !is_confirmed(one));
+    assert_eq!(first.map(|one| &one["cause"]), Some(&cause.into()), "{document}");
+    let first = &document["pairs"][0];
+    assert_eq!((&first["cause"], &first["running"]), (&cause.into(), &running.into()), "{document}");
+}
+
+/// The value of `why --collect` with which both modes separate the same causes: time in interrupts that this kernel
+/// does not count belongs to the tasks in both.
+pub fn collected_alike() -> &'static str {
+    if machine::has_member("prev_irq_time") { "irq,idle,throttling" } else { "idle,throttling" }
 }
 
 /// Whether the document says that this kernel does not count the time of a cause.

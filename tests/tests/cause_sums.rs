@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     attached_typed,
-    cause_document::{cause, counted, document, is_not_separated, switch_ins, waited_for},
+    cause_document::{cause, collected_alike, counted, document, is_not_separated, switch_ins, waited_for},
     competing_threads::{Account, CompetingThread, accounts, pinned},
     machine,
     suite::{Case, TestOutcome},
@@ -169,8 +169,7 @@ fn the_part_of_a_wait_before_the_history_is_a_cause_of_its_own(attach: AttachCas
 fn assert_alike(attach: AttachCase, load: Workload, [component, in_kernel]: [&str; 2]) {
     let mut staged = load.stage();
     let tid = staged.tid("wl-sleeper").to_string();
-    // What the kernel does not count as interrupts belongs to the tasks in both modes.
-    let collect = if machine::has_member("prev_irq_time") { "irq,idle,throttling" } else { "idle,throttling" };
+    let collect = collected_alike();
     let whose = ["--tid", &tid, "--class", "wakeup"];
     let samples = why(attach, &[&whose[..], &["--from", "wakeup", "--collect", collect]].concat());
     let sums = counted(attach, &[&whose[..], &["--by", "comm"]].concat());

@@ -4,7 +4,9 @@
 use serde_json::Value;
 use wakelat_tests::{
     attached_typed,
-    cause_document::{cause, counted, document, is_not_separated, switch_ins, waited_for},
+    cause_document::{
+        assert_first_cause, cause, collected_alike, counted, document, is_not_separated, switch_ins, waited_for,
+    },
     cgroup::{Hierarchy, TestCgroup},
     clock::{block_until, now_ns},
     ksm::{self, Ksmd},
@@ -16,7 +18,7 @@ use wakelat_tests::{
     supervisor::Supervisor,
     task::Policy,
     wakelat::AttachCase,
-    why::{culprit, ended, list, number, why},
+    why::{self, WhyRun, assert_first, culprit, ended, list, number, why},
     workload::{
         BehindHog, Hogs, Performance, Planted, PlantedCause, Staged, TimeBounds, WokenTogether, Workload, until,
     },
@@ -54,9 +56,9 @@ fn perform<const N: usize>(staged: &mut Staged, names: [&str; N]) -> (Performanc
     (performance, ran_ns)
 }
 
-/// Asserts that of what the load does, `name` has the most time, and the time by its own clock: at most 5 % less and, on
-/// a machine that has its CPUs for itself, 5 % more. Stolen time passed on the load's clock as well. The task also ran
-/// while it read that clock and went to sleep: it may have all of `ran_ns`, by the kernel's account.
+/// Asserts that `name` has, for this cause, the time by its own clock: at most 5 % less and, on a machine that has its
+/// CPUs for itself, 5 % more. Stolen time passed on the load's clock as well. The task also ran while it read that
+/// clock and went to sleep: it may have all of `ran_ns`, by the kernel's account. Its rank: [`assert_first_cause`].
 fn assert_named(document: &Value, cause_name: &str, name: &str, performance: &Performance, ran_ns: u64) {
     let TimeBounds { least_ns, most_ns } =
         TimeBounds::any(number(&document["waits"]), &performance.reported.took[name]);
@@ -77,15 +79,47 @@ fn assert_named(document: &Value, cause_name: &str, name: &str, performance: &Pe
     }
 }
 
+/// Measures the same waits in `why`'s other mode, unless its ring buffer can freeze this kernel.
+fn sampled(attach: AttachCase, tid: &str, classes: &str) -> Option<WhyRun> {
+    let arguments = ["--tid", tid, "--class", classes, "--from", "wakeup", "--collect", collected_alike()];
+    (!machine::ring_buffer_may_sleep()).then(|| why(attach, &arguments))
+}
+
+/// Asserts that `found_ns` is the same share of the aggregated waits as the task `name`, of the same class, has in the
+/// other mode: at most five percentage points apart. A wait at the start or after an unseen switch can be in one mode
+/// only; shares stay the same. `hidden_ns` may belong to the task in one mode only.
+fn assert_same_share(samples: Option<WhyRun>, name: &str, document: &Value, found_ns: u64, hidden_ns: u64) {
+    let Some(samples) = samples.map(why::document) else { return };
+    let classes = list(&samples["classes"]);
+    let sampled_ns = classes.iter().map(|class| number(&class["sum_ns"])).sum::<u64>() as f64;
+    let by_task_ns: u64 = classes.iter().map(|class| culprit(class, "same", name)).sum();
+    let all_ns = number(&document["sum_ns"]) as f64;
+    let (in_sums, in_samples) = (found_ns as f64 / all_ns, by_task_ns as f64 / sampled_ns);
+    let hidden = hidden_ns as f64 / all_ns.min(sampled_ns);
+    println!("  {name}: {:.2} % aggregated, {:.2} % of samples", in_sums * 100.0, in_samples * 100.0);
+    assert!((in_sums - in_samples).abs() <= 0.05 + hidden, "{name}: {document} and {samples}");
+}
+
 fn a_task_of_a_higher_class_is_the_first_cause_in_both_modes(attach: AttachCase) -> TestOutcome {
     let mut staged = behind_hog(Policy::Other).stage();
     let tid = staged.tid("wl-sleeper").to_string();
     let timeline = why(attach, &["--tid", &tid, "--class", "wakeup", "--from", "wakeup"]);
     let wakelat = counted(attach, &["--tid", &tid, "--class", "wakeup", "--by", "comm"]);
+    let before_ns = machine::idle_ns(machine::one_cpu());
     let (performance, [ran_ns]) = perform(&mut staged, ["wl-hog"]);
+    let idle_ns = machine::idle_ns(machine::one_cpu()) - before_ns;
     let document = document(wakelat);
     let wakeups = ended(timeline, "wakeup");
     assert_named(&document, "higher", "wl-hog", &performance, ran_ns);
+    assert_first(&wakeups, "higher", "wl-hog");
+    // The sleeper, an ordinary task, also waits for other ordinary tasks of the machine. The hog is certainly first if,
+    // by the kernel's account, everything outside the load had the CPU for less than half of the hog's time.
+    let own_ns: u64 = performance.task_stats.values().map(|stats| stats.ran_ns).sum();
+    let others_ns = performance.duration_ns.saturating_sub(idle_ns + own_ns) + 2 * STAT_UNIT_NS;
+    println!("  {others_ns} ns of the CPU's time at most were outside the load");
+    if others_ns * 2 < TimeBounds::any(number(&document["waits"]), &performance.reported.took["wl-hog"]).least_ns {
+        assert_first_cause(&document, "higher", "wl-hog", &performance);
+    }
     let (by_sums, by_timeline) = (waited_for(&document, "higher", "wl-hog"), culprit(&wakeups, "higher", "wl-hog"));
     println!("  {by_sums} ns by sums, {by_timeline} ns by the timeline");
     // The first wait of the sleeper may be in one of the modes only: its switch-out was not seen. A switch that was not
@@ -108,13 +142,17 @@ fn a_task_of_the_same_cgroup_is_the_first_cause(attach: AttachCase) -> TestOutco
     let mut staged = behind_hog(Policy::Fifo(50)).stage();
     ["wl-sleeper", "wl-hog"].iter().for_each(|task| group.add_process(staged.tid(task)));
     let tid = staged.tid("wl-sleeper").to_string();
+    let samples = sampled(attach, &tid, "wakeup");
     let wakelat = counted(attach, &["--tid", &tid, "--class", "wakeup", "--by", "cgroup"]);
     let performance = staged.perform();
     let document = document(wakelat);
     let least_ns = TimeBounds::any(number(&document["waits"]), &performance.reported.took["wl-hog"]).least_ns;
-    let own_ns = cause(&document, "own_group") + cause(&document, "stolen") + cause(&document, "unseen");
-    assert!(own_ns * 100 >= least_ns * 95, "{own_ns} of {least_ns} ns: {document}");
+    let own_ns = cause(&document, "own_group");
+    let hidden_ns = cause(&document, "stolen") + cause(&document, "unseen");
+    assert!((own_ns + hidden_ns) * 100 >= least_ns * 95, "{own_ns} of {least_ns} ns: {document}");
     assert_eq!(document["groups"][0]["group"].as_str(), Some(&*name_of(&group)), "{document}");
+    assert_first_cause(&document, "own_group", &name_of(&group), &performance);
+    assert_same_share(samples, "wl-hog", &document, own_ns, performance.hidden_ns + cause(&document, "unseen"));
     Ok(())
 }
 
@@ -125,6 +163,7 @@ fn a_task_of_a_neighbour_cgroup_is_the_first_cause(attach: AttachCase) -> TestOu
     own.add_process(staged.tid("wl-sleeper"));
     neighbour.add_process(staged.tid("wl-hog"));
     let tid = staged.tid("wl-sleeper").to_string();
+    let samples = sampled(attach, &tid, "wakeup");
     let wakelat = counted(attach, &["--tid", &tid, "--class", "wakeup", "--by", "cgroup"]);
     let performance = staged.perform();
     let document = document(wakelat);
@@ -132,7 +171,9 @@ fn a_task_of_a_neighbour_cgroup_is_the_first_cause(attach: AttachCase) -> TestOu
     let found_ns = waited_for(&document, "other_groups", &name_of(&neighbour));
     let hidden_ns = cause(&document, "stolen") + cause(&document, "unseen");
     assert!((found_ns + hidden_ns) * 100 >= least_ns * 95, "{found_ns} of {least_ns} ns: {document}");
+    assert_first_cause(&document, "other_groups", &name_of(&neighbour), &performance);
     assert_eq!(document["pairs"][0]["waiting"].as_str(), Some(&*name_of(&own)), "{document}");
+    assert_same_share(samples, "wl-hog", &document, found_ns, performance.hidden_ns + cause(&document, "unseen"));
     Ok(())
 }
 
@@ -148,6 +189,7 @@ fn a_task_of_another_name_is_the_first_cause(attach: AttachCase) -> TestOutcome 
     let (performance, [ran_ns]) = perform(&mut staged, ["wl-hog"]);
     let document = document(wakelat);
     assert_named(&document, "other_groups", "wl-hog", &performance, ran_ns);
+    assert_first_cause(&document, "other_groups", "wl-hog", &performance);
     assert_eq!(waited_for(&document, "higher", "wl-hog"), 0, "{document}");
     Ok(())
 }
@@ -162,6 +204,12 @@ fn two_tasks_in_turn_each_have_their_share_by_name(attach: AttachCase) -> TestOu
     let document = document(wakelat);
     for (name, ran_ns) in names.into_iter().zip(ran_ns) {
         assert_named(&document, "higher", name, &performance, ran_ns);
+    }
+    // It spins for twice as long. Only an emulator that follows the host's time can stretch the other's slices so far.
+    let [first, second] =
+        names.map(|name| TimeBounds::any(number(&document["waits"]), &performance.reported.took[name]));
+    if first.most_ns < second.least_ns {
+        assert_first_cause(&document, "higher", "wl-second", &performance);
     }
     Ok(())
 }
@@ -188,10 +236,12 @@ fn throttling_is_what_the_kernel_counts(attach: AttachCase) -> TestOutcome {
     // A wait whose end is not seen is at most as long as a period of the quota.
     let unseen_ns = (Supervisor::now() - supervised).switch_ins() * PERIOD_US * 1_000;
     println!("\n  throttled: {found_ns} ns by wakelat, {by_kernel_ns} by cpu.stat, at most {unseen_ns} unseen");
-    assert!(
-        found_ns.abs_diff(by_kernel_ns) <= by_kernel_ns / 20 + unseen_ns,
-        "{found_ns} of {by_kernel_ns}: {document}"
-    );
+    let tolerated_ns = by_kernel_ns / 20 + unseen_ns;
+    // On a machine with many other tasks, the hogs may wait for their turn longer than for their quota.
+    if by_kernel_ns.saturating_sub(tolerated_ns) * 2 > number(&document["sum_ns"]) {
+        assert_eq!(document["causes"][0]["cause"], "throttled", "{document}");
+    }
+    assert!(found_ns.abs_diff(by_kernel_ns) <= tolerated_ns, "{found_ns} of {by_kernel_ns}: {document}");
     Ok(())
 }
 
@@ -201,8 +251,9 @@ fn a_kernel_thread_is_the_first_cause(attach: AttachCase) -> TestOutcome {
     let ksmd = Ksmd::on(cpu)?;
     let spinner = Spinner::new("wl-spinner", cpu);
     // All classes: the kernel thread takes locks of the spinner's memory, so that the spinner may block for a moment.
-    let tid = spinner.tid.to_string();
-    let wakelat = counted(attach, &["--tid", &tid, "--class", "wakeup,new,preempted", "--by", "comm"]);
+    let (tid, classes) = (spinner.tid.to_string(), "wakeup,new,preempted");
+    let samples = sampled(attach, &tid, classes);
+    let wakelat = counted(attach, &["--tid", &tid, "--class", classes, "--by", "comm"]);
     let supervised = Supervisor::now();
     // Otherwise runnable, on the only CPU of the kernel thread: it waits whenever that runs.
     spinner.begin();
@@ -232,6 +283,8 @@ fn a_kernel_thread_is_the_first_cause(attach: AttachCase) -> TestOutcome {
     assert_eq!((&first["cause"], &first["running"]), (&"kernel_threads".into(), &ksm::NAME.into()), "{document}");
     assert_eq!(document["causes"][0]["cause"], "kernel_threads", "{document}");
     assert_eq!(waited_for(&document, "higher", ksm::NAME) + waited_for(&document, "other_groups", ksm::NAME), 0);
+    let in_one_ns = cause(&document, "unseen") + cause(&document, "before_history") + hidden_ns;
+    assert_same_share(samples, ksm::NAME, &document, found_ns, in_one_ns);
     Ok(())
 }
 
@@ -307,6 +360,8 @@ fn a_planted_interrupt_is_the_first_cause_or_part_of_the_task_that_it_interrupts
     // The task is interrupted for longer than it runs before and after.
     let first = if are_counted { "interrupts" } else { "higher" };
     assert_eq!(document["causes"][0]["cause"], first, "{document}");
+    let first = &document["pairs"][0];
+    assert_eq!((&first["cause"], &first["running"]), (&"higher".into(), &"wl-first".into()), "{document}");
     if are_counted {
         assert!(found_ns * 100 <= (due.most_ns + performance.foreign_ns) * 105, "{found_ns} of {due:?}: {document}");
     }
