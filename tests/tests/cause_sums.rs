@@ -32,7 +32,7 @@ pub fn cases() -> Vec<Case> {
 /// Groups for which the kernel's tables have room: a hash map, and in front of it a table of each CPU, in which not every
 /// place may be taken (docs/why.md).
 fn groups_with_room() -> RangeInclusive<u64> {
-    4_096..=4_096 + (800 / machine::cpus().len() as u64).max(32)
+    4_096..=4_096 + (800 / machine::cpus().len() as u64).max(8)
 }
 
 /// The same for pairs.

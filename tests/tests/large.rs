@@ -19,7 +19,7 @@ pub fn cases() -> Vec<Case> {
         aggregating_commands_take_less_than_64_mib,
         commands_that_read_each_wait_take_less_than_256_mib,
         every_wakeup_on_every_cpu_is_accounted_for,
-        verify_agrees_on_all_cpus,
+        verify_agrees_on_all_cpus_and_takes_less_than_256_mib,
     ]
 }
 
@@ -35,25 +35,36 @@ fn pairs() -> Vec<Staged> {
     cpus.iter().step_by(cpus.len().div_ceil(16)).map(pair).collect()
 }
 
-/// Asserts that the command, while it measures waits on many CPUs, stays below this much memory: its own pages,
-/// with those of the maps that it has mapped, and the maps of its programs in the kernel.
+/// Asserts that the command that measures stays below this much memory: its own pages, with those of the maps that
+/// it has mapped, and the maps of its programs in the kernel.
+fn assert_takes_less_than(limit: u64, wakelat: &Wakelat, arguments: &[&str]) {
+    let (resident, maps) = (procfs::peak_resident_bytes(wakelat.pid()), procfs::map_bytes(wakelat.pid()));
+    println!("\n  {arguments:?}: {} MiB resident, {} MiB of maps", resident / MIB, maps / MIB);
+    assert!(resident < limit && maps < limit, "{arguments:?}: {resident} bytes resident, {maps} bytes of maps");
+}
+
+/// Asserts that the command stays below this much memory while it measures waits on many CPUs.
 fn takes_less_than(limit: u64, arguments: &[&str]) {
     let mut pairs = pairs();
     let wakelat = Wakelat::measuring(command(arguments));
     for pair in &mut pairs {
         pair.perform();
     }
-    let (resident, maps) = (procfs::peak_resident_bytes(wakelat.pid()), procfs::map_bytes(wakelat.pid()));
+    assert_takes_less_than(limit, &wakelat, arguments);
     wakelat.signal(Signal::SIGINT);
     let ended = wakelat.end();
     assert!(ended.status.success(), "{ended:#?}");
-    println!("\n  {arguments:?}: {} MiB resident, {} MiB of maps", resident / MIB, maps / MIB);
-    assert!(resident < limit && maps < limit, "{arguments:?}: {resident} bytes resident, {maps} bytes of maps");
 }
 
 fn aggregating_commands_take_less_than_64_mib() -> TestOutcome {
-    takes_less_than(64 * MIB, &["hist", "--json", "-d", "10m"]);
-    takes_less_than(64 * MIB, &["hist", "--json", "-d", "10m", "--from", "queued"]);
+    for arguments in [
+        &["hist"][..],
+        &["hist", "--from", "queued"],
+        &["hist", "--from", "queued", "--by", "cgroup"],
+        &["why", "--mode", "aggregate"],
+    ] {
+        takes_less_than(64 * MIB, &[arguments, &["--json", "-d", "10m"]].concat());
+    }
     Ok(())
 }
 
@@ -84,13 +95,15 @@ fn every_wakeup_on_every_cpu_is_accounted_for() -> TestOutcome {
     Ok(())
 }
 
-fn verify_agrees_on_all_cpus() -> TestOutcome {
+fn verify_agrees_on_all_cpus_and_takes_less_than_256_mib() -> TestOutcome {
     tracefs::need_hist_triggers()?;
     let mut pairs = pairs();
-    let wakelat = Wakelat::measuring(command(&["verify", "--json", "-d", "10m"]));
+    let arguments = ["verify", "--json", "-d", "10m"];
+    let wakelat = Wakelat::measuring(command(&arguments));
     for pair in &mut pairs {
         pair.perform();
     }
+    assert_takes_less_than(256 * MIB, &wakelat, &arguments);
     wakelat.signal(Signal::SIGINT);
     let ended = wakelat.end();
     let document: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"));

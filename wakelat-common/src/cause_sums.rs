@@ -21,7 +21,7 @@ pub const MAX_PAIR_SUMS: u32 = 16_384;
 
 /// Groups of each CPU and half that are found without the hash map, on a machine with `cpus` CPUs.
 pub const fn direct_groups(cpus: u32) -> u32 {
-    direct_places::<DirectGroup>(cpus, 4 << 20, 32)
+    direct_places::<DirectGroup>(cpus, 4 << 20, 8)
 }
 
 /// Pairs of each CPU and half that are found without the hash map, on a machine with `cpus` CPUs.
@@ -258,6 +258,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::{
+        histogram::{HISTOGRAMS, Histogram},
+        queue_clock::{MIN_SLOTS, QueueSlot},
+        wait_division::{SliceRing, ThrottledClock},
+    };
 
     #[test]
     fn tables_on_few_cpus_have_more_places_but_stay_small() {
@@ -266,11 +271,30 @@ mod tests {
             of(direct_groups(cpus), size_of::<DirectGroup>()) + of(direct_pairs(cpus), size_of::<DirectPair>())
         };
         assert!(direct_groups(2) >= 200, "{}", direct_groups(2));
-        for cpus in 1..=16 {
+        for cpus in 1..=32 {
             assert!(bytes(cpus) <= 5 << 20, "{cpus}: {}", bytes(cpus));
             assert!(direct_groups(cpus).is_power_of_two() && direct_pairs(cpus).is_power_of_two(), "{cpus}");
         }
-        assert_eq!((direct_groups(8_192), direct_pairs(8_192)), (32, 128));
+        assert_eq!((direct_groups(8_192), direct_pairs(8_192)), (8, 128));
+    }
+
+    #[test]
+    fn all_tables_on_160_cpus_take_less_than_50_mib() {
+        const CPUS: u32 = 160;
+        /// What the kernel needs for an element of a hash map: its links and its hash, and up to two buckets.
+        const LINKS: usize = 48 + 2 * 16;
+        let tables = [
+            (2 * CPUS * direct_groups(CPUS), size_of::<DirectGroup>()),
+            (2 * CPUS * direct_pairs(CPUS), size_of::<DirectPair>()),
+            (MAX_GROUP_SUMS, LINKS + size_of::<GroupSumsKey>() + size_of::<GroupSums>()),
+            (MAX_PAIR_SUMS, LINKS + size_of::<PairKey>() + size_of::<PairSum>()),
+            (CPUS * 2, size_of::<GroupSums>()),
+            (CPUS, size_of::<SliceRing>()),
+            (CPUS * HISTOGRAMS, size_of::<Histogram>()),
+            (MIN_SLOTS, size_of::<QueueSlot>() + size_of::<ThrottledClock>()),
+        ];
+        let bytes: usize = tables.iter().map(|(elements, size)| *elements as usize * size).sum();
+        assert!(bytes < 50 << 20, "{bytes} bytes: {tables:?}");
     }
 
     #[test]
