@@ -33,6 +33,7 @@ pub fn cases() -> Vec<Case> {
         without_root_the_error_names_the_remedy,
         a_missing_capability_is_named_in_the_error,
         an_explicit_attach_method_without_btf_names_the_kernel_option,
+        the_queue_clock_needs_more_than_classic_tracepoints,
         without_btf_wakelat_still_measures,
         without_tracefs_wakelat_still_measures,
         verify_without_tracefs_does_not_blame_the_kernel,
@@ -163,6 +164,12 @@ fn an_explicit_attach_method_without_btf_names_the_kernel_option() -> TestOutcom
         without_btf(&mut command);
         Wakelat::start(command).end().assert_refused(1, &["wakelat: error:", "CONFIG_DEBUG_INFO_BTF"]);
     }
+    Ok(())
+}
+
+fn the_queue_clock_needs_more_than_classic_tracepoints() -> TestOutcome {
+    run(&["hist", "--from", "queued", "--attach", "classic"]).assert_refused(1, &["`--from queued`", "--from wakeup"]);
+    run(&["why", "--mode", "aggregate", "--attach", "classic"]).assert_refused(1, &["`why --mode aggregate` reads"]);
     Ok(())
 }
 

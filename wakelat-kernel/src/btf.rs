@@ -250,6 +250,40 @@ mod tests {
         assert!(!reports("raw_spinlock", "spinlock_t"));
     }
 
+    /// The BTF of a kernel with all fields that the queue clock needs but this one.
+    fn queue_clock_without(missing: &str) -> Vec<u8> {
+        let mut btf = BtfWriter::default();
+        let of_member = btf.structure("u64", &[]);
+        for (of, members) in [
+            ("sched_info", &["pcount", "run_delay", "last_arrival", "last_queued"][..]),
+            ("task_struct", &["se", "sched_info"]),
+            ("sched_entity", &["vruntime", "cfs_rq"]),
+            ("cfs_rq", &["rq"]),
+            ("rq", &["nr_switches", "clock"]),
+        ] {
+            let present = members.iter().filter(|member| format!("{of}.{member}") != missing);
+            btf.structure(of, &present.map(|member| (*member, of_member)).collect::<Vec<_>>());
+        }
+        btf.bytes()
+    }
+
+    #[test]
+    fn a_missing_field_of_the_queue_clock_is_found() {
+        let missing = |field| missing_for_queue_clock(&BtfTypes::find(&queue_clock_without(field)).unwrap());
+        for field in [
+            "task_struct.sched_info",
+            "sched_info.last_queued",
+            "sched_info.run_delay",
+            "sched_info.pcount",
+            "sched_entity.cfs_rq",
+            "cfs_rq.rq",
+            "rq.clock",
+        ] {
+            assert_eq!(missing(field), Some(field));
+        }
+        assert_eq!(missing("sched_info.last_arrival"), None);
+    }
+
     #[test]
     fn a_missing_file_is_distinguished_from_one_that_is_not_btf() {
         let directory = tempfile::tempdir().unwrap();

@@ -42,6 +42,7 @@ fn settings() -> Settings {
         with_cgroup: false,
         queue_clock: true,
         causes: Some(CauseGroups::Names),
+        is_service: false,
         trigger_rules: false,
         timeline: None,
         sampling_seed: None,

@@ -30,6 +30,7 @@ use super::{
     mapped_array::MappedArray,
     program_run_budget::RunBudget,
     program_runs::ProgramRunMap,
+    queue_clock_refusal,
     queue_clock_table::{QueueTable, QueueTableSize},
     record_slots::{SentRecords, SlotLayout},
     ring_buffers::{UnmappedRings, online_cpus},
@@ -73,11 +74,7 @@ impl Collector {
         if let Some(types) = types.as_ref().filter(|_| settings.queue_clock)
             && let Some(missing) = btf::missing_for_queue_clock(types)
         {
-            let (what, instead) = match settings.causes {
-                Some(_) => ("`why --mode aggregate`", "`--mode samples`"),
-                None => ("`--from queued`", "`--from wakeup`"),
-            };
-            bail!("{what} cannot be used: this kernel has no `{missing}`; use {instead}");
+            bail!(queue_clock_refusal::missing_field(settings, missing));
         }
         let cause_clocks = types.as_ref().map(btf::CauseClocks::of).unwrap_or_default();
         let btf = bytes.map(parse_types).transpose()?;
@@ -87,20 +84,17 @@ impl Collector {
             (Attach::Btf, _) => &[AttachMethod::Typed],
             (Attach::Raw, _) => &[AttachMethod::Raw],
         };
-        // The programs that record events exist only for typed tracepoints (wakelat-ebpf/src/entry/raw_tp.rs
-        // says why).
         if settings.queue_clock && methods == [AttachMethod::Classic] {
-            bail!(
-                "`--from queued` reads the run queue's clock from kernel structures, which records of classic tracepoints do not \
-                 contain; use a kernel with BTF, give its BTF with `--btf FILE`, or use `--from wakeup`"
-            );
+            bail!(queue_clock_refusal::classic_tracepoints(settings));
         }
+        // The programs that record events or count causes exist only for typed tracepoints
+        // (wakelat-ebpf/src/entry/raw_tp.rs says why).
         let methods = match (settings.timeline, settings.causes) {
             (None, None) => methods,
             _ if methods.contains(&AttachMethod::Typed) => &[AttachMethod::Typed],
             _ => bail!(
-                "`why`, `record`, `trace --breakdown`, `trace --all` and `--by component` need typed tracepoints; use a kernel with \
-                 BTF or give its BTF with `--btf FILE`, and leave out `--attach` or use `--attach btf`"
+                "`why`, `record`, `serve`, `trace --breakdown`, `trace --all` and `--by component` need typed tracepoints; use \
+                 a kernel with BTF or give its BTF with `--btf FILE`, and leave out `--attach` or use `--attach btf`"
             ),
         };
         let collector = Self::load_object(loader, settings, methods, btf.as_ref(), blocked_as_preempted)?;
@@ -365,6 +359,7 @@ pub(crate) mod tests {
             with_cgroup: false,
             queue_clock: false,
             causes: None,
+            is_service: false,
             trigger_rules: false,
             timeline: None,
             sampling_seed: None,

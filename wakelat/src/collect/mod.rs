@@ -17,6 +17,7 @@ mod mapped_array;
 pub mod osnoise_tracers;
 mod program_run_budget;
 mod program_runs;
+mod queue_clock_refusal;
 mod queue_clock_table;
 pub mod rcu_grace_period;
 mod record_slots;
@@ -82,6 +83,8 @@ pub struct Settings {
     pub queue_clock: bool,
     /// By which groups to count the causes of waits, with the run queues' own clock; `None` not to count them.
     pub causes: Option<CauseGroups>,
+    /// Whether `serve` counts causes, and not `why`. Only the reason for a refusal depends on it.
+    pub is_service: bool,
     /// Whether to measure by the rules of the hist-trigger recipe.
     pub trigger_rules: bool,
     /// What to record about each CPU between waits; `None` to deliver only waits.

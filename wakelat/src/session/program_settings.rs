@@ -44,6 +44,7 @@ pub fn of(config: &Config, environment: &Environment, command: Option<u32>, view
         from_waking: config.from == LatencyFrom::Waking,
         queue_clock: config.from == LatencyFrom::Queued,
         causes,
+        is_service: causes.is_some() && view.is_cumulative(),
         // For the few waits that are kept in the kernel, it costs next to nothing.
         with_cgroup: aggregate
             || view.needs_cgroups()

@@ -109,6 +109,7 @@ pub fn settings_of(config: &VerifyConfig, environment: &Environment, trigger_rul
         from_waking: config.from == LatencyFrom::Waking,
         with_cgroup: false,
         causes: None,
+        is_service: false,
         queue_clock: false,
         trigger_rules,
         timeline: None,
