@@ -13,7 +13,7 @@ use crate::task;
 
 /// In each group, every `wl-sender` sends to every `wl-receiver`, over one pipe for each receiver. All
 /// start at once and run wherever the scheduler puts them. Only the kernel knows how often they wait;
-/// it is often, because a pipe has room for only four messages.
+/// it is often, because a pipe has room for only four messages. At the end, each blocks until the load is killed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Messaging {
     /// Number of groups.
@@ -41,6 +41,8 @@ impl Messaging {
                 begin.take();
                 body();
                 done.put();
+                // A pipe of its own: it meets nobody there.
+                BytePipe::new().take();
             });
         };
         for _ in 0..self.groups {
