@@ -13,7 +13,12 @@ use nix::{
     unistd::{Pid, gettid},
 };
 
-use crate::{machine, procfs, report::JsonSwitchIns, supervisor::Supervisor, workload::until};
+use crate::{
+    machine, procfs,
+    report::{JsonReport, JsonSwitchIns},
+    supervisor::Supervisor,
+    workload::until,
+};
 
 /// Threads that are more than the CPUs, so that they preempt each other and migrate while they wait.
 pub const THREADS: usize = 8;
@@ -41,6 +46,21 @@ impl Account {
         let line = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let fields: Vec<u64> = line.split_whitespace().map(|field| field.parse().expect("a number")).collect();
         Self { waits: fields[2], waited_ns: fields[1], threads: 1, hidden_slices: Supervisor::now().switch_ins() }
+    }
+
+    /// All waits that a report of some tasks by the queue clock accounts for: those in its groups, and those of which only
+    /// the terms know.
+    ///
+    /// # Panics
+    /// If the report is not by the queue clock, or waits were lost.
+    pub fn in_report(report: &JsonReport) -> Self {
+        let terms = switch_ins(report);
+        let measured: u64 = report.groups.iter().map(|group| group.count).sum();
+        Self {
+            waits: measured + terms.unknown_start + terms.after_unseen + terms.unseen,
+            waited_ns: report.sum_ns() + terms.unknown_ns + terms.unseen_ns,
+            ..Self::default()
+        }
     }
 
     /// Asserts that `accounted` has all waits that the kernel has counted, to the ns.
@@ -98,6 +118,16 @@ impl Sum for Account {
     fn sum<I: Iterator<Item = Self>>(accounts: I) -> Self {
         accounts.fold(Self::default(), Self::add)
     }
+}
+
+/// The terms of a report by the queue clock.
+///
+/// # Panics
+/// If it is not by the queue clock, or waits were lost.
+pub fn switch_ins(report: &JsonReport) -> JsonSwitchIns {
+    let terms = report.coverage.switch_ins.unwrap_or_else(|| panic!("no switch-ins: {report:#?}"));
+    assert_eq!((terms.invalid, terms.ring_buffer_full), (0, 0), "{terms:?}");
+    terms
 }
 
 /// A thread that works on request, and is blocked otherwise.

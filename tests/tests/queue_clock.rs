@@ -10,9 +10,9 @@ use std::{
 use nix::unistd::gettid;
 use wakelat_tests::{
     attached, attached_every_mode,
-    competing_threads::{Account, CompetingThread, ROUNDS, THREADS, accounts, pinned, set_affinity},
+    competing_threads::{Account, CompetingThread, ROUNDS, THREADS, accounts, pinned, set_affinity, switch_ins},
     machine, procfs,
-    report::{JsonReport, JsonSwitchIns},
+    report::JsonReport,
     suite::{Case, Skip, TestOutcome},
     wakelat::{AttachCase, Wakelat, command},
     workload::{Hogs, Workload, until},
@@ -25,35 +25,15 @@ pub fn cases() -> Vec<Case> {
         waits_in_pauses_are_counted_once_with_their_sum,
         new_threads_are_known_from_their_first_wait,
         a_filter_selects_every_wait_of_its_thread,
-        tasks_that_wait_when_the_window_ends_are_counted
+        tasks_that_wait_when_the_window_ends_are_counted,
+        switches_are_those_that_the_kernel_counts
     ];
     every_mode.into_iter().chain(each).collect()
 }
 
-fn switch_ins(report: &JsonReport) -> JsonSwitchIns {
-    let terms = report.coverage.switch_ins.unwrap_or_else(|| panic!("no switch-ins: {report:#?}"));
-    assert_eq!((terms.invalid, terms.ring_buffer_full), (0, 0), "{terms:?}");
-    terms
-}
-
-/// All waits that a report of some tasks accounts for.
-fn accounted(report: &JsonReport) -> Account {
-    let terms = switch_ins(report);
-    let measured: Account = report
-        .groups
-        .iter()
-        .map(|group| Account { waits: group.count, waited_ns: group.sum_ns, ..Account::default() })
-        .sum();
-    Account {
-        waits: measured.waits + terms.unknown_start + terms.after_unseen + terms.unseen,
-        waited_ns: measured.waited_ns + terms.unknown_ns + terms.unseen_ns,
-        ..Account::default()
-    }
-}
-
 /// Asserts that a report of some tasks accounts for all waits that the kernel has counted for them meanwhile.
 fn assert_is_the_account(report: &JsonReport, kernel: Account) {
-    kernel.assert_is(accounted(report), &switch_ins(report));
+    kernel.assert_is(Account::in_report(report), &switch_ins(report));
 }
 
 fn counts_and_sums_are_those_of_the_kernel(attach: AttachCase) -> TestOutcome {
@@ -68,7 +48,7 @@ fn counts_and_sums_are_those_of_the_kernel(attach: AttachCase) -> TestOutcome {
     assert_is_the_account(&report, kernel);
     let terms = switch_ins(&report);
     // The first wait of each began before it was seen, unless the machine hid its end; nearly all others are known.
-    let hidden = kernel.waits.saturating_sub(accounted(&report).waits);
+    let hidden = kernel.waits.saturating_sub(Account::in_report(&report).waits);
     assert!(terms.unknown_start + hidden >= THREADS as u64, "{terms:?}, {hidden} hidden");
     assert!(terms.measured > THREADS as u64 * u64::from(ROUNDS) / 2, "{report:#?}");
     assert!(report.count("preempted") > 0, "{report:#?}");
@@ -156,7 +136,7 @@ fn waits_in_pauses_are_counted_once_with_their_sum(attach: AttachCase) -> TestOu
     let (kernel, terms) = (accounts(&workers) - before, switch_ins(&report));
     let sampling = report.sampling.expect("there is a limit");
     assert!(sampling.measured_ns < report.duration_ns, "there were no pauses: {sampling:?}");
-    let all = accounted(&report);
+    let all = Account::in_report(&report);
     assert!(all.waits <= kernel.waits && all.waited_ns <= kernel.waited_ns, "{all:?} of {kernel:?}: {terms:?}");
     Ok(())
 }
@@ -180,5 +160,33 @@ fn tasks_that_wait_when_the_window_ends_are_counted(attach: AttachCase) -> TestO
     drop(staged);
     let terms = switch_ins(&report);
     assert!(terms.still_waiting.is_some_and(|waiting| (1..=expected as u64).contains(&waiting)), "{terms:?}");
+    Ok(())
+}
+
+/// Has each CPU switch from the calling thread once, which no machine is known to hide.
+fn visit_each_cpu() {
+    let visitor = thread::spawn(|| machine::cpus().into_iter().for_each(|cpu| set_affinity([cpu])));
+    visitor.join().expect("a thread can move to each CPU");
+}
+
+fn switches_are_those_that_the_kernel_counts(attach: AttachCase) -> TestOutcome {
+    let workers = pinned("wl-queued-all");
+    let before = machine::switches();
+    let wakelat = Wakelat::hist(attach, &["--from", "queued", "--class", "runqueue"]);
+    // On each CPU, those between the first and the last switch that are seen are known, whether seen or not.
+    visit_each_cpu();
+    let begun = machine::switches();
+    workers.iter().for_each(CompetingThread::begin);
+    workers.iter().for_each(CompetingThread::finish);
+    let within = machine::switches() - begun;
+    visit_each_cpu();
+    let report = wakelat.report();
+    let around = machine::switches() - before;
+    let terms = switch_ins(&report);
+    let known = terms.seen + terms.to_idle + terms.unseen_switches;
+    println!("\n  {known} switches, by the kernel {within} within and {around} around the window: {terms:?}");
+    assert!((within..=around).contains(&known), "{known} of {within} to {around}: {terms:?}");
+    // Each round of a thread has a switch to it.
+    assert!(terms.seen + terms.unseen_switches > THREADS as u64 * u64::from(ROUNDS), "{terms:?}");
     Ok(())
 }
