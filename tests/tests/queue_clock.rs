@@ -7,9 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::unistd::gettid;
+use nix::{sys::signal::Signal, unistd::gettid};
 use wakelat_tests::{
-    attached, attached_every_mode,
+    attached, attached_every_mode, attached_typed,
     competing_threads::{Account, CompetingThread, ROUNDS, THREADS, accounts, pinned, set_affinity, switch_ins},
     machine, procfs,
     report::JsonReport,
@@ -28,7 +28,8 @@ pub fn cases() -> Vec<Case> {
         tasks_that_wait_when_the_window_ends_are_counted,
         switches_are_those_that_the_kernel_counts
     ];
-    every_mode.into_iter().chain(each).collect()
+    let typed = attached_typed![a_table_of_top_has_the_waits_of_its_threads];
+    every_mode.into_iter().chain(each).chain(typed).collect()
 }
 
 /// Asserts that a report of some tasks accounts for all waits that the kernel has counted for them meanwhile.
@@ -188,5 +189,26 @@ fn switches_are_those_that_the_kernel_counts(attach: AttachCase) -> TestOutcome 
     assert!((within..=around).contains(&known), "{known} of {within} to {around}: {terms:?}");
     // Each round of a thread has a switch to it.
     assert!(terms.seen + terms.unseen_switches > THREADS as u64 * u64::from(ROUNDS), "{terms:?}");
+    Ok(())
+}
+
+fn a_table_of_top_has_the_waits_of_its_threads(attach: AttachCase) -> TestOutcome {
+    const NAME: &str = "wl-queued-top";
+    let workers = pinned(NAME);
+    let before = accounts(&workers);
+    let arguments = ["top", "--batch", "--interval", "1h", "--from", "queued", "--class", "runqueue", "--comm", NAME];
+    let wakelat = Wakelat::measuring(command(&[&arguments[..], &["--attach", attach.name()]].concat()));
+    workers.iter().for_each(CompetingThread::begin);
+    workers.iter().for_each(CompetingThread::finish);
+    wakelat.signal(Signal::SIGINT);
+    let ended = wakelat.end();
+    assert!(ended.status.success(), "{ended:#?}");
+    let kernel = (accounts(&workers) - before).waits;
+    let rows = ended.stdout.lines().filter(|line| line.starts_with(NAME)).count();
+    let total = ended.stdout.lines().find_map(|line| line.strip_prefix(&format!("total: {THREADS} groups, ")));
+    let waits = total.and_then(|total| total.split_once(" waits")?.0.replace(',', "").parse::<u64>().ok());
+    // The first wait of each is not known.
+    let known = THREADS as u64 * u64::from(ROUNDS) / 2..=kernel - THREADS as u64;
+    assert!(rows == THREADS && waits.is_some_and(|waits| known.contains(&waits)), "{known:?}: {}", ended.stdout);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What is recorded by the run queue's clock (`--from queued` with `record`, `why` and `trace --all`) has the kernel's own
+//! What is recorded by the run queue's clock (`--from queued` with `record`, `why` and `trace`) has the kernel's own
 //! account of each task, to the nanosecond, and needs no program on wakeups.
 
 use std::fs;
@@ -22,6 +22,7 @@ pub fn cases() -> Vec<Case> {
         each_recorded_thread_has_the_sum_of_the_kernel,
         each_thread_of_a_live_run_has_the_sum_of_the_kernel,
         the_slices_of_each_thread_have_the_waits_that_the_kernel_counts,
+        the_lines_of_each_thread_are_the_waits_that_the_kernel_counts,
         a_threshold_leaves_out_only_shorter_waits,
         no_program_is_on_a_wakeup,
     ]
@@ -170,6 +171,25 @@ fn the_slices_of_each_thread_have_the_waits_that_the_kernel_counts(attach: Attac
     assert_has_the_account_of_each(&workers, &terms, |tid| {
         let its = switches.iter().filter(|switch| switch.tid == tid).filter_map(|switch| switch.latency_ns);
         its.map(|waited_ns| Account { waits: 1, waited_ns, ..Account::default() }).sum()
+    });
+    Ok(())
+}
+
+fn the_lines_of_each_thread_are_the_waits_that_the_kernel_counts(attach: AttachCase) -> TestOutcome {
+    let own = std::process::id().to_string();
+    let wakelat = measuring(attach, &["trace", "--json", "--class", "wakeup,new,preempted", "--pid", &own]);
+    let workers = new_threads();
+    let output = ended(wakelat);
+    let mut waits: Vec<Value> = output.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let terms = switch_ins(&waits.pop().expect("a report"));
+    assert_eq!(waits.len() as u64, terms.measured, "{terms:?}");
+    for wait in &waits {
+        let unknown = ["delivery_ns", "waker_tid", "waker_comm", "prev_cpu"].map(|field| &wait[field]);
+        assert!(wait["schema"] == "wakelat.wait/1" && unknown.iter().all(|value| value.is_null()), "{wait}");
+    }
+    assert_has_the_account_of_each(&workers, &terms, |tid| {
+        let its = waits.iter().filter(|wait| wait["tid"] == tid);
+        its.map(|wait| Account { waits: 1, waited_ns: number(&wait["latency_ns"]), ..Account::default() }).sum()
     });
     Ok(())
 }
