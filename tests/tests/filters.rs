@@ -1,15 +1,16 @@
 //! A filter applies only to the task that waits.
 
 use wakelat_tests::{
-    attached, attached_every_mode,
+    attached, attached_every_mode, attached_typed,
     cgroup::Hierarchy,
+    competing_threads::{Account, switch_ins},
     machine,
     procfs::{self, TaskStats},
     report::JsonReport,
-    suite::{Case, TestOutcome},
+    suite::{Case, Skip, TestOutcome},
     task::{Policy, TaskPlacement},
     wakelat::{AttachCase, Wakelat},
-    workload::{BehindHog, Performance, PingPong, Sleeper, Workload, until},
+    workload::{BehindHog, Performance, PingPong, Sleeper, Staged, Workload, until},
 };
 
 const ROUNDS: u64 = 1000;
@@ -31,6 +32,12 @@ pub fn cases() -> Vec<Case> {
             a_policy_selects_its_tasks,
             a_cpu_selects_the_waits_that_end_on_it,
             a_threshold_lets_exactly_the_longer_waits_through,
+        ])
+        .chain(attached_typed![
+            the_queue_clock_has_every_wait_of_a_cgroup_and_no_other,
+            the_queue_clock_has_every_wait_of_a_cpu_and_no_other,
+            the_queue_clock_has_every_wait_of_a_priority_and_no_other,
+            the_queue_clock_has_every_wait_of_a_policy_and_no_other,
         ])
         .collect()
 }
@@ -205,5 +212,86 @@ fn a_threshold_lets_exactly_the_longer_waits_through(attach: AttachCase) -> Test
     let found: u64 = report.with("comm", "wl-sleeper").map(|group| group.count).sum();
     assert!((behind_hog..=performance.wakeups()).contains(&found), "{behind_hog}: {report:?}");
     assert!(report.groups.iter().all(|group| group.min_ns >= 1_000_000), "{report:?}");
+    Ok(())
+}
+
+/// What wakelat reports by the queue clock of a performance, and what the kernel counts for these threads meanwhile.
+fn by_queue_clock<const N: usize>(
+    attach: AttachCase,
+    staged: &mut Staged,
+    filter: &[&str],
+    tids: [u32; N],
+) -> (JsonReport, [Account; N]) {
+    let before = tids.map(Account::of);
+    let wakelat = Wakelat::hist(attach, &[&["--from", "queued", "--class", "runqueue"], filter].concat());
+    staged.perform();
+    let report = wakelat.report();
+    let after = tids.map(Account::of);
+    (report, std::array::from_fn(|index| after[index] - before[index]))
+}
+
+/// Asserts that a report accounts for all waits of the selected tasks, and counts those of `others` as filtered.
+fn assert_selected(report: &JsonReport, selected: Account, others: Account) {
+    let terms = switch_ins(report);
+    selected.assert_is(Account::in_report(report), &terms);
+    assert!(terms.measured > 0 && terms.measured >= selected.waits / 2, "{selected:?}: {terms:?}");
+    assert_filtered(report, others);
+}
+
+/// Asserts that a report counts all waits of `others` as filtered, except those that the machine hides.
+fn assert_filtered(report: &JsonReport, others: Account) {
+    let terms = switch_ins(report);
+    assert!(others.waits > 0 && terms.filtered + others.hidden_slices >= others.waits, "{others:?}: {terms:?}");
+}
+
+fn the_queue_clock_has_every_wait_of_a_cgroup_and_no_other(attach: AttachCase) -> TestOutcome {
+    let hierarchy = Hierarchy::find()?;
+    let ours = hierarchy.group("queued");
+    let mut staged = ping_pong().stage();
+    let tids = ["wl-ping", "wl-pong"].map(|name| staged.tid(name));
+    ours.add_process(tids[0]);
+    let path = ours.path().to_str().expect("the path is UTF-8");
+    let (report, [ping, pong]) = by_queue_clock(attach, &mut staged, &["--cgroup", path], tids);
+    assert_selected(&report, ping, pong);
+    Ok(())
+}
+
+fn the_queue_clock_has_every_wait_of_a_cpu_and_no_other(attach: AttachCase) -> TestOutcome {
+    let [first, last] = machine::two_cpus()?;
+    for cpu in [first, last] {
+        let load = Sleeper { rounds: 100, sleep_ns: 500_000, place: TaskPlacement::fifo(last) };
+        let mut staged = Workload::Sleeper(load).stage();
+        let tids = [staged.tid("wl-sleeper")];
+        let filter = ["--comm", "wl-sleeper", "--cpus", &cpu.to_string()];
+        let (report, [sleeper]) = by_queue_clock(attach, &mut staged, &filter, tids);
+        if cpu == last {
+            assert_selected(&report, sleeper, Account { waits: 1, ..Account::default() });
+        } else {
+            let terms = switch_ins(&report);
+            assert_eq!(terms.seen, terms.filtered, "{terms:?}");
+            assert_filtered(&report, sleeper);
+        }
+    }
+    Ok(())
+}
+
+fn the_queue_clock_has_every_wait_of_a_priority_and_no_other(attach: AttachCase) -> TestOutcome {
+    if machine::is_preempt_rt() {
+        return Err(Skip::because("a task that holds a lock may have the priority of another"));
+    }
+    let mut staged = fifo_33().stage();
+    let tids = ["wl-sleeper", "wl-hog"].map(|name| staged.tid(name));
+    // Other tasks of the machine may have this priority.
+    let (report, [sleeper, hog]) = by_queue_clock(attach, &mut staged, &["--prio", "66", "--comm", "wl-*"], tids);
+    assert_selected(&report, sleeper, hog);
+    Ok(())
+}
+
+fn the_queue_clock_has_every_wait_of_a_policy_and_no_other(attach: AttachCase) -> TestOutcome {
+    let mut staged = fifo_33().stage();
+    let tids = ["wl-sleeper", "wl-hog"].map(|name| staged.tid(name));
+    let (report, [sleeper, hog]) = by_queue_clock(attach, &mut staged, &["--policy", "fifo", "--comm", "wl-*"], tids);
+    // The load's main task is SCHED_OTHER, and waits at least once.
+    assert_selected(&report, sleeper + hog, Account { waits: 1, ..Account::default() });
     Ok(())
 }
