@@ -5,7 +5,10 @@ use std::path::Path;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
-    attached_typed, documents, machine,
+    attached_typed,
+    competing_threads::{Account, switch_ins},
+    documents, machine,
+    report::JsonReport,
     suite::{Case, TestOutcome},
     task::Policy,
     wakelat::{AttachCase, Wakelat, command},
@@ -193,7 +196,13 @@ fn histograms_of_a_run_that_was_killed_cover_the_time_until_the_last_reading(att
 fn waits_have_the_same_figures_in_each_view(attach: AttachCase) -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
     let file = file_in(directory.path());
-    let (tid, performance) = recorded(attach, &["--keep", "waits", "--class", "wakeup"], &file);
+    let queued = directory.path().join("queued.wakelat").display().to_string();
+    let all = ["--class", "wakeup,new,preempted"];
+    let of_queue = [&["--keep", "waits", "--from", "queued", "--comm", "wl-sleeper"], &all[..]].concat();
+    let of_wakeups = ["--keep", "waits", "--class", "wakeup"];
+    let recordings = [(&of_wakeups[..], file.as_str()), (&of_queue[..], queued.as_str())];
+    let (tid, performance) = recorded_at_once(attach, recordings);
+    let stats = performance.task_stats[&(tid as u32)];
     let tid = tid.to_string();
     let of_task = ["--tid", &tid, "--from", "waking"];
     let report = shown(&[&["hist", "--by", "cgroup,waker"], &of_task[..]].concat(), &file).remove(0);
@@ -213,5 +222,20 @@ fn waits_have_the_same_figures_in_each_view(attach: AttachCase) -> TestOutcome {
     for view in [&["why"][..], &["trace", "--all"], &["trace", "--breakdown"], &["hist", "--by", "component"]] {
         assert_refused(view, &file, &["waits without the events", "`record --keep events`"]);
     }
+    // By the queue clock, the waits are those that the kernel counts for the task.
+    let report = shown(&[&["hist"], &all[..]].concat(), &queued).remove(0);
+    let lines = shown(&[&["trace"], &all[..]].concat(), &queued);
+    let lines: Vec<_> = lines.iter().filter(|line| line["schema"] == "wakelat.wait/1").collect();
+    let total: u64 = lines.iter().map(|line| number(&line["latency_ns"])).sum();
+    assert_eq!((lines.len() as u64, total), (measured(&report), sum(&report["groups"], "sum_ns")), "{report}");
+    assert!(lines.iter().all(|line| line["waker_tid"].is_null() && line["prev_cpu"].is_null()), "{:?}", lines.first());
+    let report: JsonReport = serde_json::from_value(report).expect("a report");
+    let kernel = Account {
+        waits: stats.switches(),
+        waited_ns: stats.run_delay_ns,
+        threads: 1,
+        hidden_slices: performance.untraced,
+    };
+    kernel.assert_is(Account::in_report(&report), &switch_ins(&report));
     Ok(())
 }
