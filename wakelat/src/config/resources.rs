@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use wakelat_common::group::{DIRECT_ELEMENTS, DirectElement};
+
 use super::{Attach, ConfigError};
 use wakelat_kernel::Machine;
 
@@ -40,8 +42,10 @@ const RING_PER_CPU: u64 = 1 << 20;
 const TIMELINE_RING_PER_CPU: u64 = 8 << 20;
 /// Bytes for groups per CPU, because each CPU has elements of its own: room for some 5,000 of them a second.
 const GROUPS_PER_CPU: u64 = 4 << 20;
-/// The largest memory for groups by default: bytes.
+/// The largest memory for groups by default, with the elements that are found without the hash maps: bytes.
 const MAX_DEFAULT_GROUP_BYTES: u64 = 32 << 20;
+/// Those elements of a CPU, in both halves: bytes.
+const DIRECT_GROUPS_PER_CPU: u64 = 2 * DIRECT_ELEMENTS as u64 * size_of::<DirectElement>() as u64;
 /// Emptying the ring buffer more often than this costs more than it is worth.
 const MIN_DRAIN_INTERVAL_NS: u64 = 100_000;
 
@@ -60,7 +64,7 @@ impl Resources {
             max_tasks: default_max_tasks(machine),
             ring_bytes: default_ring(machine, RING_PER_CPU),
             timeline_ring_bytes: default_ring(machine, TIMELINE_RING_PER_CPU),
-            group_bytes: default_group_bytes(machine),
+            group_bytes: default_group_bytes(machine.cpus.count() as u64),
             drain_interval_ns,
             rt_priority: None,
         })
@@ -117,11 +121,27 @@ fn ring(bytes: u64, machine: &Machine) -> Result<(u32, Option<String>), ConfigEr
     Ok((rounded as u32, note))
 }
 
-fn default_group_bytes(machine: &Machine) -> u64 {
-    (machine.cpus.count() as u64).saturating_mul(GROUPS_PER_CPU).clamp(GROUPS_PER_CPU, MAX_DEFAULT_GROUP_BYTES)
+fn default_group_bytes(cpus: u64) -> u64 {
+    let most = MAX_DEFAULT_GROUP_BYTES.saturating_sub(cpus * DIRECT_GROUPS_PER_CPU);
+    (cpus * GROUPS_PER_CPU).min(most).max(GROUPS_PER_CPU)
 }
 
 fn default_ring(machine: &Machine, per_cpu: u64) -> u32 {
     let bytes = (machine.cpus.count() as u64).saturating_mul(per_cpu).checked_next_power_of_two();
     bytes.unwrap_or(u64::MAX).clamp(per_cpu, MAX_DEFAULT_RING_BYTES) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_take_32_mib_at_most_by_default_with_the_elements_that_need_no_hash_map() {
+        const MIB: u64 = 1 << 20;
+        assert_eq!([1, 2, 4].map(default_group_bytes), [4 * MIB, 8 * MIB, 16 * MIB]);
+        for cpus in [8, 64, 160, 256] {
+            assert_eq!(default_group_bytes(cpus) + cpus * 72 * 1024, 32 * MIB, "{cpus} CPUs");
+        }
+        assert_eq!(default_group_bytes(4_096), 4 * MIB);
+    }
 }
