@@ -221,8 +221,8 @@ fn a_recorder_that_has_taken_many_stacks_has_room_for_others() -> TestOutcome {
     let arguments = ["--last", "3s", "--stacks=wakee", "--comm", name, "--collect", "none"];
     let mut recorder = recorder(directory.path(), &arguments);
     places.sleep_at(0..BEFORE, name);
-    // No task has these stacks for 5 s. Searching all of the map for such stacks takes the recorder 4 s, and it may
-    // have begun too early for the last ones.
+    // Nothing outside shows when the recorder has removed stacks, so this waits for as long as it may take: no task may
+    // have had them for 5 s, and it searches the whole map in 4 s, once more if it began too early for the last ones.
     thread::sleep(Duration::from_secs(15));
     places.sleep_at(BEFORE..BEFORE + LAST, name);
     recorder.signal(Signal::SIGUSR1);
@@ -274,7 +274,7 @@ fn a_file_has_the_times_of_a_wall_clock_that_was_set_meanwhile() -> TestOutcome 
     let directory = tempfile::tempdir().expect("a directory");
     let mut recorder = recorder(directory.path(), &["--last", "5s"]);
     let _ahead = HourAhead::new();
-    // The recorder reads the clock twice a second.
+    // The recorder reads the clock twice a second, and nothing outside shows that it has.
     thread::sleep(Duration::from_secs(2));
     wait_behind_hog(5, 1_000_000, Policy::Other);
     recorder.signal(Signal::SIGUSR1);

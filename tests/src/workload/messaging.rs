@@ -41,7 +41,7 @@ impl Messaging {
                 begin.take();
                 body();
                 done.put();
-                // A pipe of its own: it meets nobody there.
+                // A pipe of its own, to which no task writes.
                 BytePipe::new().take();
             });
         };

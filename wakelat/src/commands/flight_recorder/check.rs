@@ -142,7 +142,7 @@ mod tests {
     fn running(check: &mut RepeatedCheck) -> &mut Child {
         while check.running.is_none() {
             assert!(check.is_starting, "nothing is started");
-            thread::sleep(Duration::from_millis(1));
+            thread::yield_now();
             check.take_started();
         }
         check.running.as_mut().expect("it runs")
@@ -189,9 +189,9 @@ mod tests {
 
     #[test]
     fn a_command_that_is_being_started_is_ended_with_the_check() {
-        let (sender, pids) = channel();
+        let ((begun, begins), (sender, pids)) = (channel(), channel());
         let start = move || {
-            thread::sleep(Duration::from_millis(50));
+            _ = begun.send(());
             let child = shell("exec sleep 1000")?;
             _ = sender.send(child.id());
             Ok(child)
@@ -199,6 +199,8 @@ mod tests {
         let mut check = RepeatedCheck::new("sleep");
         check.starter = Some(Starter::new(start).expect("a thread"));
         assert_eq!(check.failure(Instant::now()), None);
+        // A start takes far longer than the few instructions until the drop.
+        begins.recv().expect("it is being started");
         drop(check);
         let pid = pids.recv().expect("it was started");
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "it is ended, and no zombie");
