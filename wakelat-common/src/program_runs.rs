@@ -1,4 +1,5 @@
-//! How the programs time themselves: they count every run, and time one run in [`MEAN_STEP`] on average.
+//! How the programs time themselves: they count every run, and time one run in [`MEAN_STEP`] on average, or one in
+//! four times as many if they run often.
 //!
 //! Each timed run stands for itself and the runs since the timed run before it: its time counts once for each
 //! of them. The number of runs until the next timed one is random, because a fixed number would
@@ -47,8 +48,6 @@ pub const CLOCK_READINGS: u64 = 3;
 pub struct CpuProgramRuns {
     /// Those of each [`ProgramKind`].
     pub kinds: [ProgramRuns; PROGRAM_KINDS],
-    /// Fills the last cache line.
-    reserved: [u64; 2],
 }
 
 /// The runs of one kind of program on one CPU.
@@ -65,6 +64,8 @@ pub struct ProgramRuns {
     pub timing_since_ns: u64,
     /// The second reading, if the program does not keep it on its stack.
     pub began_at_ns: u64,
+    /// When the last timed run ended: ns of CLOCK_MONOTONIC; 0 before the first.
+    pub last_timed_at_ns: u64,
     /// State of the random numbers.
     pub random: u64,
     /// Always 0: a number whose value the verifier and the compiler do not know.
@@ -126,10 +127,19 @@ pub const fn next_random(random: u64, now_ns: u64) -> u64 {
     (random ^ now_ns).wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f)
 }
 
-/// The number of runs until the next timed one.
+/// Whether a program runs often that has run `runs` times in `ns`: more than 61,035 times a second.
 #[inline(always)]
-pub const fn step(random: u64) -> u64 {
-    MIN_STEP + (random >> (u64::BITS - STEP_BITS))
+pub const fn is_frequent(runs: u64, ns: u64) -> bool {
+    ns < runs << 14
+}
+
+/// The number of runs until the next timed one: [`MEAN_STEP`] on average, or, if it may be `long`, four times that. A
+/// frequent run takes little longer than the empty program, so that timing one in 64 would be a tenth of what it costs,
+/// and one in 256 are still more than 200 a second.
+#[inline(always)]
+pub const fn step(random: u64, long: bool) -> u64 {
+    let shift = if long { 2 } else { 0 };
+    (MIN_STEP << shift) + (random >> (u64::BITS - STEP_BITS - shift))
 }
 
 #[cfg(test)]
@@ -138,12 +148,17 @@ mod tests {
 
     /// Runs of a program that take these times in turn.
     fn timed(times_ns: &[u64], count: u64) -> RunTimeSums {
+        timed_with(times_ns, count, |_| false)
+    }
+
+    /// The same, with long steps where `long` says so of the last run before them.
+    fn timed_with(times_ns: &[u64], count: u64, long: impl Fn(u64) -> bool) -> RunTimeSums {
         let (mut times, mut random, mut next, mut last) = (RunTimeSums::default(), 1, 0, 0);
         for run in 1..=count {
             if run >= next {
                 times.add(run - last, times_ns[(run % times_ns.len() as u64) as usize] + 20, 20);
                 random = next_random(random, run * 1_000);
-                (last, next) = (run, run + step(random));
+                (last, next) = (run, run + step(random, long(run)));
             }
         }
         times
@@ -151,14 +166,17 @@ mod tests {
 
     #[test]
     fn steps_are_between_their_bounds_and_have_their_mean() {
-        let (mut random, mut sum) = (7, 0);
+        let (mut random, mut sum, mut long_sum) = (7, 0, 0);
         for now_ns in 0..100_000 {
             random = next_random(random, now_ns);
-            assert!((33..=96).contains(&step(random)));
-            sum += step(random);
+            assert!((33..=96).contains(&step(random, false)));
+            assert!((132..=387).contains(&step(random, true)));
+            sum += step(random, false);
+            long_sum += step(random, true);
         }
         // The mean is 64.5, and that of 100,000 uniform steps deviates by 0.06 (18.5 / 316).
         assert!((64.2..64.8).contains(&(sum as f64 / 1e5)), "{sum}");
+        assert!((258.5..260.5).contains(&(long_sum as f64 / 1e5)), "{long_sum}");
         assert_eq!(MEAN_STEP, 64);
     }
 
@@ -176,6 +194,22 @@ mod tests {
             let found = timed(&times_ns, count).programs_ns() as f64 / exact as f64;
             assert!((found - 1.0).abs() < deviation, "{period}: {found}, {deviation}");
         }
+    }
+
+    /// A load that alternates between frequent short runs and rare long ones: steps depend on the runs before them.
+    #[test]
+    fn steps_that_depend_on_the_load_keep_the_sum() {
+        let times_ns: Vec<u64> = (0..20_000).map(|run| if run < 10_000 { 100 } else { 1_000 }).collect();
+        let times = timed_with(&times_ns, 4_000_000, |run| run % 20_000 < 10_000);
+        // Each of the 400 changes is off by half a long step at most, of 20,000 runs.
+        let found = times.programs_ns() as f64 / (4e6 * (550.0 + 15.0));
+        assert!((found - 1.0).abs() < 0.01, "{found}");
+        assert!((25_000..45_000).contains(&times.timed), "{}", times.timed);
+    }
+
+    #[test]
+    fn runs_are_frequent_above_61_000_a_second() {
+        assert!(is_frequent(64, 64 * 16_383) && !is_frequent(64, 64 * 16_384));
     }
 
     #[test]

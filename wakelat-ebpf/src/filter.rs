@@ -5,13 +5,20 @@ use wakelat_common::filter::{Filter, part};
 
 use crate::{
     kernel_structs::TaskFields,
-    maps::{CGROUPS, FILTER, FILTER_PARTS, OWN_TGID, PIDS, TGIDS},
+    maps::{CGROUPS, FILTER, OWN_TGID, PIDS, TGIDS},
+    wait_settings::{LoadedSettings, WaitSettings},
 };
 
 /// Whether the filter accepts `task`, on whatever CPU it is.
 #[inline(always)]
 pub fn wants<T: TaskFields>(task: T, pid: u32) -> bool {
-    let parts = FILTER_PARTS.load();
+    wants_by::<LoadedSettings, T>(task, pid)
+}
+
+/// Like [`wants`], by these settings.
+#[inline(always)]
+pub fn wants_by<S: WaitSettings, T: TaskFields>(task: T, pid: u32) -> bool {
+    let parts = S::filter_parts();
     if parts & part::OTHERS != 0 && task.is_in_process(OWN_TGID.load()) {
         return false;
     }
@@ -46,7 +53,13 @@ pub fn wants<T: TaskFields>(task: T, pid: u32) -> bool {
 /// Whether the filter accepts waits that end on `cpu`. Calls `cpu` only if `--cpus` is given.
 #[inline(always)]
 pub fn wants_cpu(cpu: impl FnOnce() -> u32) -> bool {
-    FILTER_PARTS.load() & part::CPU == 0 || data().is_some_and(|filter| filter.wants_cpu(cpu()))
+    wants_cpu_by::<LoadedSettings>(cpu)
+}
+
+/// Like [`wants_cpu`], by these settings.
+#[inline(always)]
+pub fn wants_cpu_by<S: WaitSettings>(cpu: impl FnOnce() -> u32) -> bool {
+    S::filter_parts() & part::CPU == 0 || data().is_some_and(|filter| filter.wants_cpu(cpu()))
 }
 
 #[inline(always)]

@@ -22,6 +22,7 @@ use wakelat_common::{
 use crate::{
     direct_table::{self, DirectTable},
     kernel_structs::TaskFields,
+    wait_settings::WaitSettings,
 };
 
 /// Elements that are found without the hash map.
@@ -43,13 +44,18 @@ static NO_WAITS: Array<GroupElement, 1> = Array::new();
 
 /// The properties of a task that groups differ in: bits of [`part`]; 0 if waits are not grouped.
 #[unsafe(no_mangle)]
-static GROUP_PARTS: Global<u32> = Global::new(0);
+pub static GROUP_PARTS: Global<u32> = Global::new(0);
 
 /// The element for a wait of `task` that ends on this CPU, in `half`, and the bucket of the wait's length in the
 /// histogram. `None` if waits are not grouped, or if there is no room.
 #[inline(always)]
-pub fn element<T: TaskFields>(half: u32, class: Class, latency_ns: u64, task: T) -> Option<(*mut GroupElement, usize)> {
-    let parts = GROUP_PARTS.load();
+pub fn element<S: WaitSettings, T: TaskFields>(
+    half: u32,
+    class: Class,
+    latency_ns: u64,
+    task: T,
+) -> Option<(*mut GroupElement, usize)> {
+    let parts = S::group_parts();
     if parts == 0 {
         return None;
     }

@@ -12,6 +12,7 @@ use crate::{
     group,
     kernel_structs::TaskFields,
     wait_record::{WaitPart, sample},
+    wait_settings::{LoadedSettings, WaitSettings},
     window,
 };
 
@@ -23,14 +24,21 @@ static HISTOGRAMS: PerCpuArray<Histogram, { ENTRIES as usize }> = PerCpuArray::n
 /// Adds a wait that an [`EndedWait`] describes, of `next`.
 #[inline(always)]
 pub fn add<T: TaskFields>(ending: EndedWait, prev: T, next: T) {
-    record(window::half(), ending.class, ending.latency_ns, next, || sample(WaitPart::of(ending), prev, next));
+    let (class, latency_ns) = (ending.class, ending.latency_ns);
+    record::<LoadedSettings, T>(window::half(), class, latency_ns, next, || sample(WaitPart::of(ending), prev, next));
 }
 
 /// Adds a wait of `task` to its group, or to the histogram of its class, in `half`. Calls `sample` for what is known
 /// about it if it is among the longest.
 #[inline(always)]
-pub fn record<T: TaskFields>(half: u32, class: Class, latency_ns: u64, task: T, sample: impl FnOnce() -> Sample) {
-    if let Some((element, index)) = group::element(half, class, latency_ns, task) {
+pub fn record<S: WaitSettings, T: TaskFields>(
+    half: u32,
+    class: Class,
+    latency_ns: u64,
+    task: T,
+    sample: impl FnOnce() -> Sample,
+) {
+    if let Some((element, index)) = group::element::<S, T>(half, class, latency_ns, task) {
         // SAFETY: a value of the map, with this CPU in its key: no other CPU writes it, and `sched_switch` runs
         // with interrupts off, so no program on this CPU interrupts. User space deletes it only when no program
         // uses this half.

@@ -78,6 +78,7 @@ mod throttled_clocks;
 mod wait_causes;
 #[cfg(target_arch = "bpf")]
 mod wait_record;
+mod wait_settings;
 #[cfg(target_arch = "bpf")]
 mod waiting_tasks;
 #[cfg(target_arch = "bpf")]

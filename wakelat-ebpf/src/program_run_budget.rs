@@ -15,7 +15,10 @@ use aya_ebpf::{
 };
 use wakelat_common::program_run_budget::{CpuRuns, RUNS_PER_BATCH};
 
-use crate::task_sampling::SAMPLING;
+use crate::{
+    task_sampling::SAMPLING,
+    wait_settings::{LoadedSettings, WaitSettings},
+};
 
 /// Program runs of this CPU. Read by user space.
 #[btf_map]
@@ -33,7 +36,13 @@ static STOPPED_AT: Array<u64, 1> = Array::new();
 /// Counts this run of a program. Returns whether it may measure.
 #[inline(always)]
 pub fn allows_run() -> bool {
-    if SAMPLING.load() == 0 {
+    allows_run_by::<LoadedSettings>()
+}
+
+/// Like [`allows_run`], by these settings.
+#[inline(always)]
+pub fn allows_run_by<S: WaitSettings>() -> bool {
+    if !S::is_sampling() {
         return true;
     }
     let (Some(runs), Some(stopped_at)) = (RUNS.get_ptr_mut(0), STOPPED_AT.get_ptr_mut(0)) else { return false };
@@ -53,11 +62,17 @@ pub fn allows_run() -> bool {
     take_more(runs, stopped_at)
 }
 
+/// Whether there is an overhead limit.
+#[inline(always)]
+pub fn has_limit() -> bool {
+    SAMPLING.load() != 0
+}
+
 /// Whether the programs have stopped.
 #[inline(always)]
 pub fn has_stopped() -> bool {
     // SAFETY: an aligned word of a map, read in one access.
-    SAMPLING.load() != 0 && STOPPED_AT.get(0).is_some_and(|at_ns| unsafe { core::ptr::read_volatile(at_ns) } != 0)
+    has_limit() && STOPPED_AT.get(0).is_some_and(|at_ns| unsafe { core::ptr::read_volatile(at_ns) } != 0)
 }
 
 /// Takes another batch of runs for this CPU. If none are left, stops the programs on all CPUs. User space

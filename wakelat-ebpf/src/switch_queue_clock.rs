@@ -21,10 +21,10 @@ use wakelat_common::{
 use crate::{
     filter, histogram,
     kernel_structs::{QueuedTask, RunQueueFields as _, TaskFields},
-    maps::{AGGREGATE, THRESHOLD_NS, wants},
+    maps::wants,
     program_run_budget,
-    task_sampling::SAMPLING,
     wait_record::{self, WaitPart},
+    wait_settings::WaitSettings,
     window,
 };
 
@@ -80,21 +80,21 @@ impl<T: QueuedTask> SwitchHooks<T> for NoHooks {
 
 /// Handles both halves of a switch on the CPU with these words, `prev` first.
 #[inline(always)]
-pub fn switch<T: QueuedTask>(words: *mut CpuWords, preempt: bool, prev: T, next: T) {
-    switch_with(words, preempt, prev, next, |_, _| Some(NoHooks));
+pub fn switch<S: WaitSettings, T: QueuedTask>(words: *mut CpuWords, preempt: bool, prev: T, next: T) {
+    switch_with::<S, T, _>(words, preempt, prev, next, |_, _| Some(NoHooks));
 }
 
 /// Handles both halves of a switch on the CPU with these words, `prev` first, with the hooks that `hooks` makes from the queue and its clock in
 /// ns; if there are none, the switch is not seen.
 #[inline(always)]
-pub fn switch_with<T: QueuedTask, H: SwitchHooks<T>>(
+pub fn switch_with<S: WaitSettings, T: QueuedTask, H: SwitchHooks<T>>(
     words: *mut CpuWords,
     preempt: bool,
     prev: T,
     next: T,
     hooks: impl FnOnce(T::Queue, u64) -> Option<H>,
 ) {
-    if !window::is_open() || !program_run_budget::allows_run() {
+    if !window::is_open() || !program_run_budget::allows_run_by::<S>() {
         return;
     }
     // SAFETY: this CPU's own entry; `sched_switch` runs with interrupts off, so no other run of this program
@@ -108,12 +108,12 @@ pub fn switch_with<T: QueuedTask, H: SwitchHooks<T>>(
     let Some(mut hooks) = hooks(queue, clock_ns) else { return };
     state.started += 1;
     let follows = state.count_switch(queue.nr_switches());
-    let period = period(state, clock_ns);
+    let period = period::<S>(state, clock_ns);
     hooks.begin(!follows, period.number);
     let prev_pid = prev.pid();
     if prev_pid != 0 {
         let leaving = prev.prev_state(preempt);
-        switch_out(state, prev, prev_pid, leaving, period.number);
+        switch_out::<S, T>(state, prev, prev_pid, leaving, period.number);
         hooks.switch_out(prev, prev_pid, leaving);
     }
     let pid = next.pid();
@@ -121,7 +121,7 @@ pub fn switch_with<T: QueuedTask, H: SwitchHooks<T>>(
         state.add(SwitchCounter::ToIdle, 1);
     } else {
         state.add(SwitchCounter::Seen, 1);
-        switch_in(state, prev, next, pid, SwitchIn { clock_ns, period }, &mut hooks);
+        switch_in::<S, T, H>(state, prev, next, pid, SwitchIn { clock_ns, period }, &mut hooks);
     }
     if let Some(is_sent) = hooks.end(next, pid) {
         state.add(if is_sent { SwitchCounter::Measured } else { SwitchCounter::RingBufferFull }, 1);
@@ -153,8 +153,8 @@ fn is_in_window(state: &mut QueueState, clock_ns: u64) -> bool {
 
 /// The current period of measuring, at a switch at `clock_ns` of this CPU's queue.
 #[inline(always)]
-fn period(state: &mut QueueState, clock_ns: u64) -> MeasuringPeriod {
-    if SAMPLING.load() == 0 {
+fn period<S: WaitSettings>(state: &mut QueueState, clock_ns: u64) -> MeasuringPeriod {
+    if !S::is_sampling() {
         return MeasuringPeriod { number: 0, age_ns: 0 };
     }
     let (number, began_at_ns) = window::period();
@@ -164,12 +164,18 @@ fn period(state: &mut QueueState, clock_ns: u64) -> MeasuringPeriod {
 
 /// Notes what `prev` does, and counts the waits that it had unseen.
 #[inline(always)]
-fn switch_out<T: QueuedTask>(state: &mut QueueState, prev: T, pid: u32, leaving: PrevState, period: u8) {
+fn switch_out<S: WaitSettings, T: QueuedTask>(
+    state: &mut QueueState,
+    prev: T,
+    pid: u32,
+    leaving: PrevState,
+    period: u8,
+) {
     let Some(slot) = QUEUE_SLOTS.get_ptr_mut(slot_index(pid)) else { return };
     let (kept, unseen) = load(slot).switch_out(TaskTag::of(prev.stack()), prev.sched_info(), leaving, period);
     store(slot, kept);
     if unseen.count != 0 {
-        count_unseen(state, prev, pid, unseen);
+        count_unseen::<S, T>(state, prev, pid, unseen);
     }
 }
 
@@ -183,13 +189,13 @@ struct SwitchIn {
 
 /// Measures the wait of `next`.
 #[inline(always)]
-fn switch_in<T: QueuedTask>(
+fn switch_in<S: WaitSettings, T: QueuedTask, H: SwitchHooks<T>>(
     state: &mut QueueState,
     prev: T,
     next: T,
     pid: u32,
     SwitchIn { clock_ns, period }: SwitchIn,
-    hooks: &mut impl SwitchHooks<T>,
+    hooks: &mut H,
 ) {
     let Some(slot) = QUEUE_SLOTS.get_ptr_mut(slot_index(pid)) else { return };
     let queued_at_ns = next.last_queued_ns();
@@ -197,20 +203,20 @@ fn switch_in<T: QueuedTask>(
     let timed_ns = (queued_at_ns != 0).then_some(queued_ns);
     let (before, tag, now) = (load(slot), TaskTag::of(next.stack()), next.sched_info());
     store(slot, QueueSlot::after_switch_in(tag, now, timed_ns, period.number));
-    if !filter::wants(next, pid) {
+    if !filter::wants_by::<S, T>(next, pid) {
         return state.add(SwitchCounter::Filtered, 1);
     }
     let usual = before.usual_wait(tag, now, timed_ns, period);
     let Some((class, latency_ns)) =
-        usual.or_else(|| unusual_wait(state, before, EndingWait { tag, now, queued_ns, timed_ns, period }))
+        usual.or_else(|| unusual_wait::<S>(state, before, EndingWait { tag, now, queued_ns, timed_ns, period }))
     else {
         return;
     };
     // SAFETY: no arguments, no side effects.
-    if !filter::wants_cpu(|| unsafe { bpf_get_smp_processor_id() }) {
+    if !filter::wants_cpu_by::<S>(|| unsafe { bpf_get_smp_processor_id() }) {
         return state.add(SwitchCounter::Filtered, 1);
     }
-    deliver(state, prev, next, EndedWait { class, latency_ns }, hooks);
+    deliver::<S, T, H>(state, prev, next, EndedWait { class, latency_ns }, hooks);
 }
 
 /// What the kernel has of a wait that ends.
@@ -227,7 +233,11 @@ struct EndingWait {
 /// A wait that is not the usual one, of a task that the filter accepts: counts what is not known of it, and returns class
 /// and length (ns) if they are.
 #[inline(always)]
-fn unusual_wait(state: &mut QueueState, before: QueueSlot, ending: EndingWait) -> Option<(Class, u64)> {
+fn unusual_wait<S: WaitSettings>(
+    state: &mut QueueState,
+    before: QueueSlot,
+    ending: EndingWait,
+) -> Option<(Class, u64)> {
     let EndingWait { tag, now, queued_ns, timed_ns, period } = ending;
     let wait = before.ended_wait(tag, now, timed_ns);
     let unseen = if let QueueWait::AfterUnseen(unseen) = wait { unseen } else { UnseenWaits { count: 0, sum_ns: 0 } };
@@ -236,11 +246,11 @@ fn unusual_wait(state: &mut QueueState, before: QueueSlot, ending: EndingWait) -
         // Whatever the CPU: it is not known where these waits ended.
         count(state, unseen);
     }
-    let wait = if SAMPLING.load() == 0 { wait } else { before.wait_in_period(tag, wait, queued_ns, period) };
+    let wait = if !S::is_sampling() { wait } else { before.wait_in_period(tag, wait, queued_ns, period) };
     let known_ns = set_on_every_path(wait.known_ns());
     let class = set_on_every_path(if let QueueWait::Known { class, .. } = wait { class as u64 } else { 0 });
     // SAFETY: no arguments, no side effects.
-    if !filter::wants_cpu(|| unsafe { bpf_get_smp_processor_id() }) {
+    if !filter::wants_cpu_by::<S>(|| unsafe { bpf_get_smp_processor_id() }) {
         state.add(SwitchCounter::Filtered, 1);
         return None;
     }
@@ -279,7 +289,7 @@ struct EndedWait {
 
 /// Aggregates or sends a wait, or passes it to `hooks`, if its class and length are wanted.
 #[inline(always)]
-fn deliver<T: QueuedTask, H: SwitchHooks<T>>(
+fn deliver<S: WaitSettings, T: QueuedTask, H: SwitchHooks<T>>(
     state: &mut QueueState,
     prev: T,
     next: T,
@@ -289,7 +299,7 @@ fn deliver<T: QueuedTask, H: SwitchHooks<T>>(
     if !wants(class) {
         return state.add(SwitchCounter::OtherClass, 1);
     }
-    if latency_ns < THRESHOLD_NS.load() {
+    if latency_ns < S::threshold_ns() {
         state.add(SwitchCounter::Filtered, 1);
         return state.add(SwitchCounter::BelowThreshold, 1);
     }
@@ -310,11 +320,11 @@ fn deliver<T: QueuedTask, H: SwitchHooks<T>>(
         };
         wait_record::sample_on(cpu, wait, prev, next)
     };
-    if AGGREGATE.load() != 0 {
+    if S::aggregates() {
         let half = window::half();
         hooks.aggregated(half, class, latency_ns);
         // SAFETY: no arguments, no side effects.
-        histogram::record(half, class, latency_ns, next, || sample(unsafe { bpf_get_smp_processor_id() }));
+        histogram::record::<S, T>(half, class, latency_ns, next, || sample(unsafe { bpf_get_smp_processor_id() }));
         return state.add(SwitchCounter::Measured, 1);
     }
     let sent = wait_record::send(sample, || {
@@ -328,8 +338,8 @@ fn deliver<T: QueuedTask, H: SwitchHooks<T>>(
 
 /// Counts waits of a task that ended unseen, if the filter accepts the task.
 #[inline(always)]
-fn count_unseen<T: TaskFields>(state: &mut QueueState, task: T, pid: u32, unseen: UnseenWaits) {
-    if filter::wants(task, pid) {
+fn count_unseen<S: WaitSettings, T: TaskFields>(state: &mut QueueState, task: T, pid: u32, unseen: UnseenWaits) {
+    if filter::wants_by::<S, T>(task, pid) {
         count(state, unseen);
     }
 }

@@ -24,7 +24,9 @@ use crate::{
     stack,
     switch_events::{self, WaitInfo, WaitSource},
     switch_queue_clock::{SwitchHooks, switch_with},
-    throttled_clocks, window,
+    throttled_clocks,
+    wait_settings::LoadedSettings,
+    window,
 };
 
 /// What is kept of a switch until its record is sent: in a map, because the record takes most of the stack.
@@ -45,7 +47,7 @@ static SWITCH_UNDERWAY: PerCpuArray<SwitchUnderway, 1> = PerCpuArray::new();
 /// Handles both halves of a switch on the CPU with these words, `prev` first.
 #[inline(always)]
 pub fn switch<R: Read>(ctx: &impl StackIdContext, words: *mut CpuWords, preempt: bool, prev: Task<R>, next: Task<R>) {
-    switch_with(
+    switch_with::<LoadedSettings, Task<R>, _>(
         words,
         preempt,
         prev,

@@ -27,6 +27,7 @@ use crate::{
     kernel_structs::{QueuedTask, RunQueueFields},
     switch_queue_clock::{SwitchHooks, switch_with},
     throttled_clocks,
+    wait_settings::LoadedSettings,
 };
 
 /// This CPU's last switches.
@@ -72,7 +73,7 @@ static GROUPS_ARE_NAMES: Global<u32> = Global::new(0);
 /// Handles both halves of a switch on the CPU with these words, `prev` first.
 #[inline(always)]
 pub fn switch<T: QueuedTask>(words: *mut CpuWords, preempt: bool, prev: T, next: T) {
-    switch_with(words, preempt, prev, next, |queue, clock_ns| {
+    switch_with::<LoadedSettings, T, _>(words, preempt, prev, next, |queue, clock_ns| {
         let ring = LAST_SLICES.get_ptr_mut(0)?;
         // SAFETY: this CPU's own entry; `sched_switch` runs with interrupts off, so no other run of this program
         // comes between.

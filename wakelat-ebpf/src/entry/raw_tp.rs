@@ -10,7 +10,9 @@ use wakelat_common::{Class, program_runs::ProgramKind};
 
 use crate::{
     kernel_structs::{Probe, Task},
-    process_tree, program_run_timer, switch_queue_clock, switch_waits, wakeup,
+    process_tree, program_run_timer, switch_queue_clock, switch_waits,
+    wait_settings::{LoadedSettings, OneHistogram},
+    wakeup,
 };
 
 // TP_PROTO(struct task_struct *p)
@@ -53,7 +55,18 @@ fn raw_sched_switch(ctx: RawTracePointContext) -> i32 {
 fn raw_queue_switch(ctx: RawTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
     program_run_timer::run_with_words(ProgramKind::Switch, |words| {
-        switch_queue_clock::switch(words, preempt, Task::<Probe>::new(ctx.arg(1)), Task::<Probe>::new(ctx.arg(2)))
+        let (prev, next) = (Task::<Probe>::new(ctx.arg(1)), Task::<Probe>::new(ctx.arg(2)));
+        switch_queue_clock::switch::<LoadedSettings, _>(words, preempt, prev, next)
+    });
+    0
+}
+
+#[raw_tracepoint(tracepoint = "sched_switch")]
+fn raw_queue_histogram(ctx: RawTracePointContext) -> i32 {
+    let preempt = ctx.arg::<u64>(0) as u8 != 0;
+    program_run_timer::run_with_words(ProgramKind::Switch, |words| {
+        let (prev, next) = (Task::<Probe>::new(ctx.arg(1)), Task::<Probe>::new(ctx.arg(2)));
+        switch_queue_clock::switch::<OneHistogram, _>(words, preempt, prev, next)
     });
     0
 }

@@ -12,7 +12,9 @@ use crate::{
     cpu_idle, fork_exec, interrupt,
     kernel_structs::{Direct, DirectQueueOnce, IrqAction, Task, TaskFields as _, WorkStruct},
     migration, process_tree, program_run_timer, switch_events, switch_queue_clock, switch_queue_events, switch_waits,
-    wait_causes, wakeup, work_item,
+    wait_causes,
+    wait_settings::{LoadedSettings, OneHistogram},
+    wakeup, work_item,
 };
 
 // TP_PROTO(struct task_struct *p)
@@ -56,7 +58,19 @@ fn sched_switch(ctx: BtfTracePointContext) -> i32 {
 fn queue_switch(ctx: BtfTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
     program_run_timer::run_with_words(ProgramKind::Switch, |words| {
-        switch_queue_clock::switch(words, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)))
+        let (prev, next) = (Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)));
+        switch_queue_clock::switch::<LoadedSettings, _>(words, preempt, prev, next)
+    });
+    0
+}
+
+// Attached instead if the waits of each class are counted in one histogram.
+#[btf_tracepoint(function = "sched_switch")]
+fn queue_histogram(ctx: BtfTracePointContext) -> i32 {
+    let preempt = ctx.arg::<u64>(0) as u8 != 0;
+    program_run_timer::run_with_words(ProgramKind::Switch, |words| {
+        let (prev, next) = (Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)));
+        switch_queue_clock::switch::<OneHistogram, _>(words, preempt, prev, next)
     });
     0
 }

@@ -87,12 +87,17 @@ impl AttachPoint {
 
 /// In the order of attaching: programs that end or describe a wait are attached before those that begin one,
 /// and detached after them.
-const SCHED_POINTS: [AttachPoint; 8] = [
+const SCHED_POINTS: [AttachPoint; 9] = [
     AttachPoint::new("sched_switch", |settings| settings.timeline.is_none() && !settings.queue_clock),
     // Replaces `sched_switch` if the run queue's clock measures the waits: then no other program is needed.
     AttachPoint {
         program: ProgramSpec { tracepoint: "sched_switch", program: "queue_switch" },
-        needed: |settings| settings.queue_clock && settings.causes.is_none() && settings.timeline.is_none(),
+        needed: |settings| counts_by_queue_clock(settings) && !has_one_histogram(settings),
+    },
+    // Replaces `queue_switch` for the usual settings.
+    AttachPoint {
+        program: ProgramSpec { tracepoint: "sched_switch", program: "queue_histogram" },
+        needed: |settings| counts_by_queue_clock(settings) && has_one_histogram(settings),
     },
     // Replaces `queue_switch` if the causes of waits are counted as well.
     AttachPoint {
@@ -156,6 +161,20 @@ const EVENT_POINTS: [AttachPoint; 22] = [
     AttachPoint::new("irq_work_entry", records_interrupts),
 ];
 
+/// Whether waits are measured by the run queue's clock, and nothing else is.
+fn counts_by_queue_clock(settings: &Settings) -> bool {
+    settings.queue_clock && settings.causes.is_none() && settings.timeline.is_none()
+}
+
+/// Whether the settings are those of `OneHistogram` (`wakelat-ebpf/src/wait_settings.rs`).
+fn has_one_histogram(settings: &Settings) -> bool {
+    settings.aggregate
+        && settings.groups.is_none()
+        && settings.sampling_seed.is_none()
+        && settings.threshold_ns == 0
+        && settings.filter.parts & !part::OTHERS == 0
+}
+
 /// Whether the waits of this class begin at a wakeup event.
 fn measures_wakeups(settings: &Settings, class: Class) -> bool {
     settings.classes.contains(class) && !settings.queue_clock
@@ -187,7 +206,7 @@ pub(super) fn needed_programs(settings: &Settings, exists: impl Fn(&str) -> bool
     let needed = |points: &[AttachPoint]| -> Vec<ProgramSpec> {
         points.iter().filter(|point| (point.needed)(settings)).map(|point| point.program).collect()
     };
-    let (on_switch, on_wakeup) = SCHED_POINTS.split_at(5);
+    let (on_switch, on_wakeup) = SCHED_POINTS.split_at(6);
     let events = needed(&EVENT_POINTS).into_iter().filter(|event| exists(event.tracepoint));
     needed(on_switch).into_iter().chain(events).chain(needed(on_wakeup)).collect()
 }

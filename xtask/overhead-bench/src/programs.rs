@@ -35,7 +35,7 @@ impl TracepointKind {
             event if event.starts_with("wakeu") => Self::Wakeup,
             event if event.starts_with("sw") => Self::Switch,
             // wakelat's programs in place of the one named `sched_switch`.
-            _ if ["switch_record", "queue_switch"].contains(&name) => Self::Switch,
+            _ if ["switch_record", "queue_switch", "queue_histogram"].contains(&name) => Self::Switch,
             _ => Self::Other,
         }
     }
@@ -152,6 +152,7 @@ mod tests {
             ("sched_switch", TracepointKind::Switch),
             ("switch_record", TracepointKind::Switch),
             ("queue_switch", TracepointKind::Switch),
+            ("queue_histogram", TracepointKind::Switch),
             ("sched_migrate_t", TracepointKind::Other),
             ("softirq_exit", TracepointKind::Other),
         ] {
