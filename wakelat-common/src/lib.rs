@@ -15,6 +15,7 @@ pub mod filter;
 pub mod glob;
 pub mod group;
 pub mod histogram;
+pub mod interrupt_clock;
 pub mod osnoise_tracers;
 pub mod pending_wait;
 pub mod program_run_budget;

@@ -18,9 +18,15 @@
 //! lies before the oldest slice that is kept is a cause of its own, so that the causes always add up to the wait.
 //!
 //! The counts of stolen time and interrupt time are known only at switches. If a wait begins within a slice, that
-//! slice's stolen time and interrupt time are taken to be spread evenly over it.
+//! slice's stolen time and interrupt time are taken to be spread evenly over it, except for the longest interrupt, if it
+//! is known when that was: it is often what woke the task.
+
+mod slice_times;
 
 use crate::queue_clock::TaskTag;
+use slice_times::SliceTimes;
+
+pub use slice_times::LongestInterrupt;
 
 /// Switches that are kept for each CPU: a power of two, so that a mask keeps an index within bounds.
 pub const SLICES: usize = 64;
@@ -116,7 +122,8 @@ pub struct QueueInstant {
     pub clock_ns: u64,
     /// Time that the hypervisor had this CPU, in total: ns (`rq.prev_steal_time_rq`, or `rq.prev_steal_time`).
     pub stolen_ns: u64,
-    /// Time in interrupts and softirqs, in total: ns (`rq.prev_irq_time`).
+    /// Time in interrupts and softirqs, in total: ns (`rq.prev_irq_time`, or the
+    /// [`InterruptClock`](crate::interrupt_clock::InterruptClock)).
     pub irq_ns: u64,
 }
 
@@ -126,8 +133,8 @@ pub struct QueueInstant {
 pub struct RunnerSlice {
     /// When it began.
     began: QueueInstant,
-    /// How long it took, and what of that was stolen and in interrupts; 0 until the next switch.
-    took: QueueInstant,
+    /// How long it took; 0 until the next switch.
+    took: SliceTimes,
     /// The group of the task.
     group: GroupWords,
     /// Its [`rank`]; [`NO_RANK`] for the idle task and if it is unknown.
@@ -149,14 +156,14 @@ impl RunnerSlice {
     /// The idle task runs from `began` on.
     #[inline(always)]
     pub const fn idle(began: QueueInstant) -> Self {
-        Self { began, took: QueueInstant::ZERO, group: [0; 2], rank: NO_RANK, cause: DividedCause::Idle as u32 }
+        Self { began, took: SliceTimes::ZERO, group: [0; 2], rank: NO_RANK, cause: DividedCause::Idle as u32 }
     }
 
     /// A task runs from `began` on.
     #[inline(always)]
     pub const fn task(began: QueueInstant, group: GroupWords, rank: u32, is_kernel_thread: bool) -> Self {
         let cause = if is_kernel_thread { DividedCause::KernelThread } else { DividedCause::Task };
-        Self { began, took: QueueInstant::ZERO, group, rank, cause: cause as u32 }
+        Self { began, took: SliceTimes::ZERO, group, rank, cause: cause as u32 }
     }
 
     /// Why a task of this rank waits while this runs: the number of a [`DividedCause`]. `zero`: see [`forget`].
@@ -218,18 +225,15 @@ impl SliceRing {
         half: 0,
         is_preempted: 0,
         zero: 0,
-        slices: [RunnerSlice::idle(QueueInstant::ZERO); SLICES],
+        slices: [RunnerSlice::idle(QueueInstant { clock_ns: 0, stolen_ns: 0, irq_ns: 0 }); SLICES],
     };
 
     /// A switch: what ran until now is complete. `unseen`: there were switches since the last one that was seen, so that
-    /// it is not known what ran.
+    /// it is not known what ran. `longest`: the longest interrupt meanwhile.
     #[inline(always)]
-    pub fn end_slice(&mut self, now: QueueInstant, unseen: bool) {
+    pub fn end_slice(&mut self, now: QueueInstant, longest: LongestInterrupt, unseen: bool) {
         let last = &mut self.slices[self.pushed.wrapping_sub(1) as usize & (SLICES - 1)];
-        let clock_ns = now.clock_ns.saturating_sub(last.began.clock_ns);
-        let stolen_ns = min(now.stolen_ns.saturating_sub(last.began.stolen_ns), clock_ns);
-        let irq_ns = min(now.irq_ns.saturating_sub(last.began.irq_ns), clock_ns - stolen_ns);
-        last.took = QueueInstant { clock_ns, stolen_ns, irq_ns };
+        last.took = SliceTimes::between(last.began, now, longest);
         if unseen {
             (last.rank, last.cause) = (NO_RANK, DividedCause::Unseen as u32);
         }
@@ -288,27 +292,6 @@ impl SliceRing {
         let walked = choose(is_less(0, rest_ns, self.zero), DividedCause::BeforeHistory as u32, ran);
         let cause = choose(is_less(first_cause, NO_CAUSE.into(), self.zero), first_cause as u32, walked);
         (cause, first.group)
-    }
-}
-
-impl QueueInstant {
-    const ZERO: Self = Self { clock_ns: 0, stolen_ns: 0, irq_ns: 0 };
-
-    /// What the last `rest_ns` of a slice of this length took: all of it if it is shorter. Stolen time and interrupt time
-    /// are spread evenly over it. `zero`: see [`forget`].
-    #[inline(always)]
-    const fn last(&self, rest_ns: u64, zero: u64) -> Self {
-        /// Precision of the proportion. A slice of more than 78 hours (2^48 ns) overflows.
-        const BITS: u32 = 16;
-        let clock_ns = smaller(self.clock_ns, rest_ns, zero);
-        // Most slices have neither, and a division takes longer than all else.
-        if self.stolen_ns | self.irq_ns == 0 || self.clock_ns == 0 {
-            return Self { clock_ns, stolen_ns: 0, irq_ns: 0 };
-        }
-        let proportion = (clock_ns << BITS) / self.clock_ns;
-        let stolen_ns = smaller(self.stolen_ns.wrapping_mul(proportion) >> BITS, clock_ns, zero);
-        let irq_ns = smaller(self.irq_ns.wrapping_mul(proportion) >> BITS, clock_ns - stolen_ns, zero);
-        Self { clock_ns, stolen_ns, irq_ns }
     }
 }
 

@@ -8,7 +8,6 @@
 use core::ptr::null_mut;
 
 use aya_ebpf::{
-    Global,
     bindings::BPF_NOEXIST,
     btf_maps::{Array, HashMap},
     helpers::bpf_get_smp_processor_id,
@@ -41,10 +40,6 @@ static GROUPS_1: HashMap<GroupElementKey, GroupElement, 1> = HashMap::new();
 /// An element without waits: zeros, which no program writes to. Too large for a program's stack.
 #[btf_map]
 static NO_WAITS: Array<GroupElement, 1> = Array::new();
-
-/// The properties of a task that groups differ in: bits of [`part`]; 0 if waits are not grouped.
-#[unsafe(no_mangle)]
-pub static GROUP_PARTS: Global<u32> = Global::new(0);
 
 /// The element for a wait of `task` that ends on this CPU, in `half`, and the bucket of the wait's length in the
 /// histogram. `None` if waits are not grouped, or if there is no room.

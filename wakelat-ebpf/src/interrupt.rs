@@ -1,5 +1,5 @@
 //! Interrupts and softirqs (`irq_handler_*`, `softirq_*`, `irq_vectors:*`), which take a CPU from its
-//! task without a switch: emits an [`InterruptRecord`] when one ends.
+//! task without a switch: emits an [`InterruptRecord`] when one ends, or counts its time.
 //!
 //! The start time is all that has to be stored, one per CPU and source, because no two of a source
 //! overlap on a CPU: handlers and the CPU's own interrupts run with interrupts off, handlers of a shared
@@ -12,13 +12,16 @@ use wakelat_common::{
     timeline::{InterruptRecord, kind},
 };
 
-use crate::{cpu_state, ring_buffers, window};
+use crate::{cpu_state, interrupt_clock, ring_buffers, window};
 
 /// An interrupt or softirq of `source` begins: stores the time.
 #[inline(always)]
 pub fn enter(source: u8) {
     if !window::is_open() {
         return;
+    }
+    if interrupt_clock::is_used() {
+        return interrupt_clock::enter(source);
     }
     let Some(here) = cpu_state::get() else { return };
     // SAFETY: the pointer is to this CPU's own entry, and only this source writes this word while it is
@@ -32,6 +35,9 @@ pub fn enter(source: u8) {
 pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
     if !window::is_open() {
         return;
+    }
+    if interrupt_clock::is_used() {
+        return interrupt_clock::exit(from);
     }
     let Some(here) = cpu_state::get() else { return };
     // SAFETY: the pointer is to this CPU's own entry, and only this source writes this word while it is

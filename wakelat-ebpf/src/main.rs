@@ -36,6 +36,7 @@ mod group;
 mod histogram;
 #[cfg(target_arch = "bpf")]
 mod interrupt;
+mod interrupt_clock;
 #[cfg(target_arch = "bpf")]
 mod kernel_structs;
 #[cfg(target_arch = "bpf")]

@@ -67,6 +67,10 @@ pub static WITH_CGROUP: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub static AGGREGATE: Global<u32> = Global::new(0);
 
+/// The properties of a task that groups differ in: bits of [`wakelat_common::group::part`]; 0 if waits are not grouped.
+#[unsafe(no_mangle)]
+pub static GROUP_PARTS: Global<u32> = Global::new(0);
+
 /// 1: follow the rules of the hist-trigger recipe instead of wakelat's own: the latest wakeup wins,
 /// whether or not the task is on a CPU, and a preemption starts no wait.
 #[unsafe(no_mangle)]

@@ -7,8 +7,7 @@
 use wakelat_common::filter::part;
 
 use crate::{
-    group::GROUP_PARTS,
-    maps::{AGGREGATE, FILTER_PARTS, THRESHOLD_NS},
+    maps::{AGGREGATE, FILTER_PARTS, GROUP_PARTS, THRESHOLD_NS},
     task_sampling::SAMPLING,
 };
 

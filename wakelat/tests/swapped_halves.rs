@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, process::ExitCode};
 
 use anyhow::Context as _;
 use wakelat::{
-    collect::{AggregatedWaits, Collector, FilterSettings, Settings},
+    collect::{AggregatedWaits, CauseSettings, Collector, FilterSettings, Settings},
     config::Attach,
 };
 use wakelat_common::{Class, Classes, filter::Filter};
@@ -41,7 +41,7 @@ fn settings() -> Settings {
         from_waking: false,
         with_cgroup: false,
         queue_clock: true,
-        causes: Some(CauseGroups::Names),
+        causes: Some(CauseSettings { groups: CauseGroups::Names, trace_interrupts: false }),
         is_service: false,
         trigger_rules: false,
         timeline: None,

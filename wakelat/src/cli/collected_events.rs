@@ -4,6 +4,8 @@ use clap::{Args, ValueEnum};
 
 use wakelat_core::recording::CollectedEvents;
 
+use super::CliError;
+
 /// Causes to separate from the run time of tasks.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Analysis")]
@@ -42,6 +44,19 @@ pub enum CollectChoice {
 }
 
 impl CollectFlags {
+    /// Whether causes that are counted in the kernel have interrupts of their own.
+    ///
+    /// # Errors
+    /// If others than `irq` and `none` are given: the kernel counts these itself, or nothing does.
+    pub(super) fn counts_interrupts(&self) -> Result<bool, CliError> {
+        if self.collect.iter().all(|choice| matches!(choice, CollectChoice::Irq | CollectChoice::None)) {
+            return Ok(self.collect.contains(&CollectChoice::Irq));
+        }
+        let why = "`why --mode aggregate` can collect only `irq`; idle, throttling and steal time are always separate, and \
+                   forks and work items need `--mode samples`";
+        Err(CliError::Usage(format!("`--collect`: {why}")))
+    }
+
     pub(super) fn collect(&self) -> CollectedEvents {
         let with = |choice| self.collect.contains(&choice);
         CollectedEvents {

@@ -64,6 +64,7 @@ impl CommonFlags {
             max_groups: MAX_GROUPS,
             mode: Mode::Samples,
             with_causes: false,
+            traces_interrupts: false,
             max_overhead_ppm: self.max_overhead,
             keep_privileges: self.keep_privileges,
             threshold: self.threshold.config(machine)?,

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::config::{
     ConfigError, GroupingConfig, KubeletSettings, KubeletUrl, ListenAddress, OtlpConfig, OtlpEndpoint, OtlpSettings,
-    ServeConfig, ServeFile, ServeOverrides, ServeSettings, ServiceLimit, number, otlp_interval,
+    ServeConfig, ServeFile, ServeOverrides, ServeSettings, ServiceCollect, ServiceLimit, number, otlp_interval,
 };
 use wakelat_core::{aggregate::key::Key, report::Mode, service::otlp::Temporality};
 use wakelat_kernel::Machine;
@@ -39,6 +39,11 @@ pub(super) struct ServeFlags {
     /// Maximum number of cgroups with series of their own; the others are one series, (other) [default: 1000]
     #[arg(long, value_name = "N", value_parser = number::series, allow_hyphen_values = true, help_heading = "Service")]
     max_series: Option<usize>,
+
+    /// Count interrupts and softirqs as a cause of their own (irq), not as time of the task that they interrupt (none);
+    /// kernels with CONFIG_IRQ_TIME_ACCOUNTING always do [default: none]
+    #[arg(long, value_name = "EVENTS", value_enum, hide_possible_values = true, help_heading = "Service")]
+    collect: Option<ServiceCollect>,
 
     /// Read settings from FILE (TOML), and again on SIGHUP; flags override it
     #[arg(long, value_name = "FILE", help_heading = "Service")]
@@ -129,6 +134,7 @@ impl ServeFlags {
             listen: self.listen,
             max_series: self.max_series,
             max_overhead: self.max_overhead,
+            collect: self.collect,
             otlp: self.otlp.map(|endpoint| OtlpSettings { endpoint, interval_ns, temporality }),
             kubelet: self.kubelet.map(kubelet).transpose()?,
             capture: self.captures.settings()?,
@@ -155,6 +161,7 @@ impl ServeFlags {
         let mut measurement = common.config(machine)?;
         let (by, mode) = (vec![Key::Cgroup], Some(Mode::Aggregate));
         measurement.set_why_counted(GroupingConfig { by, max_groups: settings.max_series, mode }, machine)?;
+        measurement.traces_interrupts = settings.collect == ServiceCollect::Irq;
         measurement.set_service()?;
         let variable = |name: &str| std::env::var(name).ok();
         let otlp = settings.otlp.clone().map(|settings| OtlpConfig::new(settings, variable));

@@ -66,6 +66,10 @@ pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
             arg.help("Find causes from every switch (samples), or count them in the kernel by cgroup, container or comm (aggregate)")
                 .default_value("samples")
         })
+        .mut_arg("collect", |arg| {
+            let help = arg.get_help().map(|help| format!("{help}. With --mode aggregate, only irq, and none by default"));
+            arg.help(help.unwrap_or_default())
+        })
         .mut_arg("csv", |arg| arg.hide(true))
 }
 
@@ -98,15 +102,17 @@ impl WhyFlags {
             return Err(CliError::Usage(format!("`--from`: {why}")));
         }
         if let Some(flag) =
-            ["worst", "details", "collect", "stacks", "folded", "report", "svg"].into_iter().find(|flag| given(flag))
+            ["worst", "details", "stacks", "folded", "report", "svg"].into_iter().find(|flag| given(flag))
         {
             let why = "`why --mode aggregate` keeps only sums, no single waits; leave it out, or use `--mode samples`";
             return Err(CliError::Usage(format!("`--{flag}`: {why}")));
         }
+        let traces_interrupts = given("collect") && self.collect.counts_interrupts()?;
         let machine = machine()?;
         let mut common = self.common;
         common.filter.from = FromEvent::Queued;
         let mut config = common.config(&machine)?;
+        config.traces_interrupts = traces_interrupts;
         let groups = config.set_why_counted(self.grouping.config(&[])?, &machine)?;
         Ok(Command::WhyCounted(config, groups))
     }

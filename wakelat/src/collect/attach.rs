@@ -145,20 +145,20 @@ const EVENT_POINTS: [AttachPoint; 22] = [
     AttachPoint::new("sched_process_fork", records_forks),
     AttachPoint::new("workqueue_execute_end", records_work_items),
     AttachPoint::new("workqueue_execute_start", records_work_items),
-    AttachPoint::new("irq_handler_exit", records_interrupts),
-    AttachPoint::new("irq_handler_entry", records_interrupts),
-    AttachPoint::new("softirq_exit", records_interrupts),
-    AttachPoint::new("softirq_entry", records_interrupts),
-    AttachPoint::new("local_timer_exit", records_interrupts),
-    AttachPoint::new("local_timer_entry", records_interrupts),
-    AttachPoint::new("reschedule_exit", records_interrupts),
-    AttachPoint::new("reschedule_entry", records_interrupts),
-    AttachPoint::new("call_function_exit", records_interrupts),
-    AttachPoint::new("call_function_entry", records_interrupts),
-    AttachPoint::new("call_function_single_exit", records_interrupts),
-    AttachPoint::new("call_function_single_entry", records_interrupts),
-    AttachPoint::new("irq_work_exit", records_interrupts),
-    AttachPoint::new("irq_work_entry", records_interrupts),
+    AttachPoint::new("irq_handler_exit", traces_interrupts),
+    AttachPoint::new("irq_handler_entry", traces_interrupts),
+    AttachPoint::new("softirq_exit", traces_interrupts),
+    AttachPoint::new("softirq_entry", traces_interrupts),
+    AttachPoint::new("local_timer_exit", traces_interrupts),
+    AttachPoint::new("local_timer_entry", traces_interrupts),
+    AttachPoint::new("reschedule_exit", traces_interrupts),
+    AttachPoint::new("reschedule_entry", traces_interrupts),
+    AttachPoint::new("call_function_exit", traces_interrupts),
+    AttachPoint::new("call_function_entry", traces_interrupts),
+    AttachPoint::new("call_function_single_exit", traces_interrupts),
+    AttachPoint::new("call_function_single_entry", traces_interrupts),
+    AttachPoint::new("irq_work_exit", traces_interrupts),
+    AttachPoint::new("irq_work_entry", traces_interrupts),
 ];
 
 /// Whether waits are measured by the run queue's clock, and nothing else is.
@@ -184,8 +184,9 @@ fn follows_descendants(settings: &Settings) -> bool {
     settings.filter.parts & part::DESCENDANTS != 0
 }
 
-fn records_interrupts(settings: &Settings) -> bool {
+fn traces_interrupts(settings: &Settings) -> bool {
     settings.timeline.is_some_and(|timeline| timeline.interrupts)
+        || settings.causes.is_some_and(|causes| causes.trace_interrupts)
 }
 
 fn records_forks(settings: &Settings) -> bool {

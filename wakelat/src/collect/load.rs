@@ -76,7 +76,12 @@ impl Collector {
         {
             bail!(queue_clock_refusal::missing_field(settings, missing));
         }
-        let cause_clocks = types.as_ref().map(btf::CauseClocks::of).unwrap_or_default();
+        let mut cause_clocks = types.as_ref().map(btf::CauseClocks::of).unwrap_or_default();
+        let mut settings = settings.clone();
+        if let Some(causes) = &mut settings.causes {
+            causes.trace_interrupts &= !cause_clocks.interrupts;
+            cause_clocks.interrupts |= causes.trace_interrupts;
+        }
         let btf = bytes.map(parse_types).transpose()?;
         let methods: &[AttachMethod] = match (settings.attach, &btf) {
             (Attach::Auto, Some(_)) => &[AttachMethod::Typed, AttachMethod::Raw],
@@ -85,7 +90,7 @@ impl Collector {
             (Attach::Raw, _) => &[AttachMethod::Raw],
         };
         if settings.queue_clock && methods == [AttachMethod::Classic] {
-            bail!(queue_clock_refusal::classic_tracepoints(settings));
+            bail!(queue_clock_refusal::classic_tracepoints(&settings));
         }
         // The programs that record events or count causes exist only for typed tracepoints
         // (wakelat-ebpf/src/entry/raw_tp.rs says why).
@@ -97,7 +102,7 @@ impl Collector {
                  a kernel with BTF or give its BTF with `--btf FILE`, and leave out `--attach` or use `--attach btf`"
             ),
         };
-        let collector = Self::load_object(loader, settings, methods, btf.as_ref(), blocked_as_preempted)?;
+        let collector = Self::load_object(loader, &settings, methods, btf.as_ref(), blocked_as_preempted)?;
         Ok(Self { cause_clocks, ..collector })
     }
 
@@ -143,7 +148,8 @@ impl Collector {
             ("QUEUE_SLOT_MASK", queue_size.slots() - 1),
             ("GROUP_PLACES", direct_groups(cpus)),
             ("PAIR_PLACES", direct_pairs(cpus)),
-            ("GROUPS_ARE_NAMES", flag(settings.causes == Some(CauseGroups::Names))),
+            ("GROUPS_ARE_NAMES", flag(settings.causes.is_some_and(|causes| causes.groups == CauseGroups::Names))),
+            ("COUNT_INTERRUPTS", flag(settings.causes.is_some_and(|causes| causes.trace_interrupts))),
         ];
         let sampling_seed = settings.sampling_seed.unwrap_or(0);
         // One of the two tables is used.

@@ -81,8 +81,8 @@ pub struct Settings {
     pub with_cgroup: bool,
     /// Whether the run queues' own clock measures the waits, by one program on `sched_switch`.
     pub queue_clock: bool,
-    /// By which groups to count the causes of waits, with the run queues' own clock; `None` not to count them.
-    pub causes: Option<CauseGroups>,
+    /// How to count the causes of waits, with the run queues' own clock; `None` not to count them.
+    pub causes: Option<CauseSettings>,
     /// Whether `serve` counts causes, and not `why`. Only the reason for a refusal depends on it.
     pub is_service: bool,
     /// Whether to measure by the rules of the hist-trigger recipe.
@@ -98,6 +98,15 @@ pub struct Settings {
 impl Settings {
     /// Size of a ring buffer that carries no records: the largest page size, in bytes.
     pub const SMALLEST_RING: u32 = 1 << 16;
+}
+
+/// How the causes of waits are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CauseSettings {
+    /// The groups that wait and run.
+    pub groups: CauseGroups,
+    /// Whether to count the time in interrupts and softirqs from their tracepoints, if the kernel does not count it.
+    pub trace_interrupts: bool,
 }
 
 /// What is recorded about each CPU besides every switch. Probes for the rest are not attached.

@@ -42,11 +42,11 @@ mod tests {
     use wakelat_core::why::counted::CauseGroups;
 
     use super::*;
-    use crate::collect::load::tests::settings;
+    use crate::collect::{CauseSettings, load::tests::settings};
 
     /// The settings of `--from queued`, of `why --mode aggregate` and of `serve`.
     fn all() -> [Settings; 3] {
-        let causes = Some(CauseGroups::Cgroups);
+        let causes = Some(CauseSettings { groups: CauseGroups::Cgroups, trace_interrupts: false });
         [settings(), Settings { causes, ..settings() }, Settings { causes, is_service: true, ..settings() }]
     }
 

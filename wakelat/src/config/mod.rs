@@ -74,7 +74,7 @@ pub use recording::{
 pub(crate) use recording::{MAX_GROUPS, check_recording_output, labels};
 pub use resources::Resources;
 pub use serve::{ListenAddress, ServeConfig, ServeFile, ServeOverrides};
-pub use serve_settings::{CgroupSelection, ServeSettings};
+pub use serve_settings::{CgroupSelection, ServeSettings, ServiceCollect};
 pub use service_limit::ServiceLimit;
 pub use table::TableConfig;
 pub use threshold::{ThresholdAction, ThresholdConfig};
@@ -161,6 +161,8 @@ pub struct Config {
     pub mode: Mode,
     /// Whether the programs aggregate the causes of waits, too.
     pub with_causes: bool,
+    /// Whether interrupts are traced for that, if the kernel does not count their time.
+    pub traces_interrupts: bool,
     /// Limit of the overhead: millionths of the time of all CPUs; none for no limit, with all tasks
     /// measured.
     pub max_overhead_ppm: Option<u32>,

@@ -110,6 +110,7 @@ impl Config {
             max_groups: MAX_GROUPS,
             mode: Mode::Samples,
             with_causes: false,
+            traces_interrupts: false,
             max_overhead_ppm: None,
             keep_privileges: true,
             threshold: None,

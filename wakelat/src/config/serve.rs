@@ -4,7 +4,9 @@ use std::{ffi::OsString, fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{CaptureSettings, Config, KubeletSettings, OtlpConfig, OtlpSettings, ServeSettings, ServiceLimit};
+use super::{
+    CaptureSettings, Config, KubeletSettings, OtlpConfig, OtlpSettings, ServeSettings, ServiceCollect, ServiceLimit,
+};
 
 /// Where the service listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +107,8 @@ pub struct ServeOverrides {
     pub max_series: Option<usize>,
     /// `--max-overhead`
     pub max_overhead: Option<ServiceLimit>,
+    /// `--collect`
+    pub collect: Option<ServiceCollect>,
     /// `--otlp` and the flags that need it
     pub otlp: Option<OtlpSettings>,
     /// `--kubelet` and the flags that need it
@@ -120,6 +124,7 @@ impl ServeOverrides {
             listen: self.listen.clone().unwrap_or(settings.listen),
             max_series: self.max_series.unwrap_or(settings.max_series),
             max_overhead: self.max_overhead.unwrap_or(settings.max_overhead),
+            collect: self.collect.unwrap_or(settings.collect),
             otlp: self.otlp.clone().or(settings.otlp),
             kubelet: self.kubelet.clone().or(settings.kubelet),
             capture: self.capture.clone().or(settings.capture),

@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path};
 
+use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use wakelat_core::service::constant_labels::ConstantLabels;
 
@@ -21,6 +22,8 @@ pub struct ServeSettings {
     pub max_series: usize,
     /// The limit of the overhead.
     pub max_overhead: ServiceLimit,
+    /// What is traced besides switches.
+    pub collect: ServiceCollect,
     /// The cgroups that may have series of their own.
     pub cgroups: CgroupSelection,
     /// Labels that all series have.
@@ -43,6 +46,7 @@ impl Default for ServeSettings {
             listen,
             max_series: 1_000,
             max_overhead: ServiceLimit::default(),
+            collect: ServiceCollect::default(),
             cgroups: CgroupSelection::default(),
             labels: ConstantLabels::default(),
             otlp: None,
@@ -50,6 +54,17 @@ impl Default for ServeSettings {
             capture: None,
         }
     }
+}
+
+/// What a service traces besides switches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServiceCollect {
+    /// Nothing
+    #[default]
+    None,
+    /// Interrupts and softirqs, if the kernel does not count their time
+    Irq,
 }
 
 fn series<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
@@ -137,6 +152,7 @@ mod tests {
 listen = \"unix:/run/wakelat/socket\"
 max-series = 50
 max-overhead = \"0.25%\"
+collect = \"irq\"
 
 [cgroups]
 include = [\"/kubepods.slice/*\"]
@@ -214,6 +230,7 @@ size = \"50M\"
             ("[cgroups]\ninclude = [\"a[\"]", "line 2, column 11: `a[` is not a shell pattern"),
             ("[labels]\ncgroup = \"x\"", "line 1, column 1: the label `cgroup` is reserved"),
             ("listen = \"9779\"", "line 1, column 10: `9779` is not an address"),
+            ("collect = \"idle\"", "line 1, column 11: unknown variant `idle`, expected `none` or `irq`"),
             ("max-overhead = \"0\"", "line 1, column 16: `0` is not accepted; expected `none` or a percentage"),
             ("[capture]\nconditions = [\"max\"]\ndir = \"a\"", "line 2, column 14: `max` is not a condition"),
             ("[capture]\nconditions = []\ndir = \"a\"", "line 1, column 1: 0 conditions are given"),

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 
 use super::{Environment, View};
 use crate::{
-    collect::{FilterSettings, GroupSettings, Settings},
+    collect::{CauseSettings, FilterSettings, GroupSettings, Settings},
     config::{Config, Priority},
 };
 use wakelat_core::{
@@ -43,7 +43,7 @@ pub fn of(config: &Config, environment: &Environment, command: Option<u32>, view
         with_waking: shows_waits || shows_events.is_some() || config.by.contains(&Key::Waker),
         from_waking: config.from == LatencyFrom::Waking,
         queue_clock: config.from == LatencyFrom::Queued,
-        causes,
+        causes: causes.map(|groups| CauseSettings { groups, trace_interrupts: config.traces_interrupts }),
         is_service: causes.is_some() && view.is_cumulative(),
         // For the few waits that are kept in the kernel, it costs next to nothing.
         with_cgroup: aggregate

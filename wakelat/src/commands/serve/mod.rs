@@ -205,10 +205,12 @@ impl View for ServiceView {
         match file.settings() {
             Ok(settings) => {
                 let mut totals = self.totals.lock();
-                let ServeSettings { listen, max_overhead, otlp, kubelet, capture, .. } = totals.settings().clone();
+                let ServeSettings { listen, max_overhead, collect, otlp, kubelet, capture, .. } =
+                    totals.settings().clone();
                 let fixed = [
                     ("listen", settings.listen != listen),
                     ("max-overhead", settings.max_overhead != max_overhead),
+                    ("collect", settings.collect != collect),
                     ("otlp", settings.otlp != otlp),
                     ("kubelet", settings.kubelet != kubelet),
                     ("capture", settings.capture != capture),
@@ -216,7 +218,7 @@ impl View for ServiceView {
                 for (name, _) in fixed.iter().filter(|(_, differs)| *differs) {
                     status(format_args!("`{name}` changes only when wakelat is restarted"));
                 }
-                totals.apply(ServeSettings { listen, max_overhead, otlp, kubelet, capture, ..settings });
+                totals.apply(ServeSettings { listen, max_overhead, collect, otlp, kubelet, capture, ..settings });
                 status(format_args!("read `{}` again", file.path.display()));
             }
             Err(error) => status(format_args!("settings are unchanged: {error}")),

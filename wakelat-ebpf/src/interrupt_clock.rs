@@ -1,0 +1,59 @@
+//! How long interrupts and softirqs had this CPU, counted by the programs on their tracepoints: see
+//! [`wakelat_common::interrupt_clock`].
+
+use aya_ebpf::{Global, btf_maps::PerCpuArray, helpers::bpf_ktime_get_ns, macros::btf_map};
+use wakelat_common::{interrupt_clock::InterruptClock, wait_division::LongestInterrupt};
+
+use crate::program_run_budget;
+
+/// This CPU's clock.
+#[btf_map]
+static INTERRUPT_CLOCK: PerCpuArray<InterruptClock, 1> = PerCpuArray::new();
+
+/// 1: the programs on the tracepoints of interrupts only count their time, and send no records.
+#[unsafe(no_mangle)]
+static COUNT_INTERRUPTS: Global<u32> = Global::new(0);
+
+/// Whether the programs count interrupts instead of sending records of them.
+#[inline(always)]
+pub fn is_used() -> bool {
+    COUNT_INTERRUPTS.load() != 0
+}
+
+/// An interrupt or softirq of `source` begins.
+#[inline(always)]
+pub fn enter(source: u8) {
+    let Some(clock) = get().filter(|_| program_run_budget::allows_run()) else { return };
+    if clock.enter(source) {
+        // SAFETY: no arguments, no side effects.
+        clock.start(unsafe { bpf_ktime_get_ns() });
+    }
+}
+
+/// An interrupt or softirq of `source` ends.
+#[inline(always)]
+pub fn exit(source: u8) {
+    let Some(clock) = get().filter(|_| program_run_budget::allows_run()) else { return };
+    let is_last = clock.is_last(source);
+    // SAFETY: no arguments, no side effects.
+    clock.exit(source, is_last.then(|| unsafe { bpf_ktime_get_ns() }));
+}
+
+/// The time in interrupts and softirqs until a switch on this CPU (ns), and the longest of them since the switch before.
+#[inline(always)]
+pub fn at_switch() -> (u64, LongestInterrupt) {
+    let Some(clock) = get() else { return Default::default() };
+    let counted = clock.at_switch();
+    if counted.longest_ns == 0 {
+        return (counted.sum_ns, LongestInterrupt::default());
+    }
+    // SAFETY: no arguments, no side effects.
+    let began_before_end_ns = unsafe { bpf_ktime_get_ns() }.wrapping_sub(counted.longest_since_ns);
+    (counted.sum_ns, LongestInterrupt { ns: counted.longest_ns, began_before_end_ns })
+}
+
+#[inline(always)]
+fn get() -> Option<&'static mut InterruptClock> {
+    // SAFETY: this CPU's own entry, and each access to its words is one of memory: see `InterruptClock`.
+    INTERRUPT_CLOCK.get_ptr_mut(0).map(|clock| unsafe { &mut *clock })
+}
