@@ -76,6 +76,8 @@ fn every_program_passes_the_verifier() -> TestOutcome {
                 &["why", "--stacks"],
                 &["why", "--mode", "aggregate"],
                 &["why", "--mode", "aggregate", "--max-overhead", "1%"],
+                &["why", "--mode", "aggregate", "--collect", "irq"],
+                &["why", "--mode", "aggregate", "--collect", "irq", "--max-overhead", "1%"],
                 &["trace", "--all", "-M", "-w", "--json"],
                 &["why", "--from", "queued", "--collect", "irq,idle,throttling,workqueue,fork", "--stacks=wakee"],
                 &["trace", "--from", "queued", "--all", "-M", "--json"],

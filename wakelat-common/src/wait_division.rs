@@ -189,6 +189,8 @@ pub struct SliceRing {
     /// Always 0, which only the compiler and the verifier do not know: see [`forget`].
     zero: u64,
     slices: [RunnerSlice; SLICES],
+    /// That of each slice, if interrupts are traced.
+    longest_interrupts: [LongestInterrupt; SLICES],
 }
 
 /// A wait that ends.
@@ -224,19 +226,26 @@ impl SliceRing {
         ended_ns: NO_WAIT,
         half: 0,
         is_preempted: 0,
+        longest_interrupts: [LongestInterrupt { ns: 0, began_before_end_ns: 0 }; SLICES],
         zero: 0,
         slices: [RunnerSlice::idle(QueueInstant { clock_ns: 0, stolen_ns: 0, irq_ns: 0 }); SLICES],
     };
 
     /// A switch: what ran until now is complete. `unseen`: there were switches since the last one that was seen, so that
-    /// it is not known what ran. `longest`: the longest interrupt meanwhile.
+    /// it is not known what ran.
     #[inline(always)]
-    pub fn end_slice(&mut self, now: QueueInstant, longest: LongestInterrupt, unseen: bool) {
+    pub fn end_slice(&mut self, now: QueueInstant, unseen: bool) {
         let last = &mut self.slices[self.pushed.wrapping_sub(1) as usize & (SLICES - 1)];
-        last.took = SliceTimes::between(last.began, now, longest);
+        last.took = SliceTimes::between(last.began, now);
         if unseen {
             (last.rank, last.cause) = (NO_RANK, DividedCause::Unseen as u32);
         }
+    }
+
+    /// Where the longest interrupt of the slice that ends next is kept.
+    #[inline(always)]
+    pub const fn longest_interrupt(&mut self) -> &mut LongestInterrupt {
+        &mut self.longest_interrupts[self.pushed.wrapping_sub(1) as usize & (SLICES - 1)]
     }
 
     /// What runs from now on. Called after [`Self::end_slice`].
@@ -273,14 +282,29 @@ impl SliceRing {
             if rest_ns == 0 || at == 0 {
                 break;
             }
+            let slice = &self.slices[(at - 1) as usize & (SLICES - 1)];
+            let took = slice.took;
+            if took.clock_ns > rest_ns {
+                break;
+            }
             at -= 1;
-            let slice = &self.slices[at as usize & (SLICES - 1)];
-            let had = slice.took.last(rest_ns, self.zero);
-            rest_ns -= had.clock_ns;
+            rest_ns -= took.clock_ns;
+            stolen_ns += took.stolen_ns;
+            irq_ns += took.irq_ns;
+            let cause = slice.cause(rank, self.zero);
+            sink.add(cause, slice.group, forget(took.clock_ns - took.stolen_ns - took.irq_ns, self.zero));
+        }
+        // The slice in which the wait began, unless it has been overwritten.
+        if rest_ns != 0 && at != 0 && self.pushed - at < SLICES as u64 {
+            at -= 1;
+            let index = at as usize & (SLICES - 1);
+            let slice = &self.slices[index];
+            let had = slice.took.last(rest_ns, self.longest_interrupts[index], self.zero);
             stolen_ns += had.stolen_ns;
             irq_ns += had.irq_ns;
             let cause = slice.cause(rank, self.zero);
-            sink.add(cause, slice.group, forget(had.clock_ns - had.stolen_ns - had.irq_ns, self.zero));
+            sink.add(cause, slice.group, forget(rest_ns - had.stolen_ns - had.irq_ns, self.zero));
+            rest_ns = 0;
         }
         add(sink, DividedCause::Stolen, stolen_ns);
         add(sink, DividedCause::Interrupt, irq_ns);

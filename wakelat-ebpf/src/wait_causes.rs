@@ -17,8 +17,8 @@ use wakelat_common::{
     cpu_words::CpuWords,
     pending_wait::PrevState,
     wait_division::{
-        DividedCause, DivisionSink, EndingWait, GroupWords, LongestInterrupt, NO_WAIT, QueueInstant, RunnerSlice,
-        SliceRing, has_group, rank,
+        DividedCause, DivisionSink, EndingWait, GroupWords, NO_WAIT, QueueInstant, RunnerSlice, SliceRing, has_group,
+        rank,
     },
 };
 
@@ -79,14 +79,14 @@ pub fn switch<T: QueuedTask>(words: *mut CpuWords, preempt: bool, prev: T, next:
         // SAFETY: this CPU's own entry; `sched_switch` runs with interrupts off, so no other run of this program
         // comes between.
         let ring = unsafe { &mut *ring };
-        let (irq_ns, longest_interrupt) = if interrupt_clock::is_used() {
-            interrupt_clock::at_switch()
+        let irq_ns = if interrupt_clock::is_used() {
+            interrupt_clock::at_switch(ring.longest_interrupt())
         } else {
-            (queue.irq_ns(), LongestInterrupt::default())
+            queue.irq_ns()
         };
         let now = QueueInstant { clock_ns, stolen_ns: queue.stolen_ns(), irq_ns };
         // SAFETY: no arguments, no side effects.
-        Some(CauseHooks { ring, now, longest_interrupt, cpu: unsafe { bpf_get_smp_processor_id() }, period: 0 })
+        Some(CauseHooks { ring, now, cpu: unsafe { bpf_get_smp_processor_id() }, period: 0 })
     });
 }
 
@@ -94,8 +94,6 @@ pub fn switch<T: QueuedTask>(words: *mut CpuWords, preempt: bool, prev: T, next:
 struct CauseHooks {
     ring: &'static mut SliceRing,
     now: QueueInstant,
-    /// Since the switch before.
-    longest_interrupt: LongestInterrupt,
     cpu: u32,
     /// The number of the measuring period.
     period: u8,
@@ -105,7 +103,7 @@ impl<T: QueuedTask> SwitchHooks<T> for CauseHooks {
     #[inline(always)]
     fn begin(&mut self, unseen: bool, period: u8) {
         self.period = period;
-        self.ring.end_slice(self.now, self.longest_interrupt, unseen);
+        self.ring.end_slice(self.now, unseen);
         self.set_ended(NO_WAIT, 0, false);
     }
 

@@ -22,47 +22,41 @@ pub(super) struct SliceTimes {
     pub stolen_ns: u64,
     /// Part of `clock_ns`, besides `stolen_ns`: ns.
     pub irq_ns: u64,
-    /// Part of `irq_ns`.
-    pub longest: LongestInterrupt,
 }
 
 impl SliceTimes {
-    pub(super) const ZERO: Self =
-        Self { clock_ns: 0, stolen_ns: 0, irq_ns: 0, longest: LongestInterrupt { ns: 0, began_before_end_ns: 0 } };
+    pub(super) const ZERO: Self = Self { clock_ns: 0, stolen_ns: 0, irq_ns: 0 };
 
     /// The times of a slice from `began` to `end`.
     #[inline(always)]
-    pub(super) fn between(began: QueueInstant, end: QueueInstant, longest: LongestInterrupt) -> Self {
+    pub(super) const fn between(began: QueueInstant, end: QueueInstant) -> Self {
         let clock_ns = end.clock_ns.saturating_sub(began.clock_ns);
         let stolen_ns = min(end.stolen_ns.saturating_sub(began.stolen_ns), clock_ns);
         let irq_ns = min(end.irq_ns.saturating_sub(began.irq_ns), clock_ns - stolen_ns);
-        // An interrupt is timed by another clock than the slice.
-        let longest = LongestInterrupt {
-            ns: min(longest.ns, irq_ns),
-            began_before_end_ns: min(longest.began_before_end_ns, clock_ns),
-        };
-        Self { clock_ns, stolen_ns, irq_ns, longest }
+        Self { clock_ns, stolen_ns, irq_ns }
     }
 
-    /// What the last `rest_ns` of the slice took: all of it if it is shorter. The longest interrupt is where it was; stolen
+    /// What the last `rest_ns` of the slice took: all of it if it is shorter. The `longest` interrupt is where it was; stolen
     /// time and other interrupts are spread evenly. `zero`: see [`forget`](super::forget).
     #[inline(always)]
-    pub(super) const fn last(&self, rest_ns: u64, zero: u64) -> Self {
+    pub(super) const fn last(&self, rest_ns: u64, longest: LongestInterrupt, zero: u64) -> Self {
         /// Precision of the proportion. A slice of more than 78 hours (2^48 ns) overflows.
         const BITS: u32 = 16;
         let clock_ns = smaller(self.clock_ns, rest_ns, zero);
         // Most slices have neither, and a division takes longer than all else.
         if self.stolen_ns | self.irq_ns == 0 || self.clock_ns == 0 {
-            return Self { clock_ns, ..Self::ZERO };
+            return Self { clock_ns, stolen_ns: zero, irq_ns: zero };
         }
         let proportion = (clock_ns << BITS) / self.clock_ns;
         let stolen_ns = smaller(self.stolen_ns.wrapping_mul(proportion) >> BITS, clock_ns, zero);
-        let LongestInterrupt { ns, began_before_end_ns } = self.longest;
+        // An interrupt is timed by another clock than the slice.
+        let ns = smaller(longest.ns, self.irq_ns, zero);
+        let began_before_end_ns = smaller(longest.began_before_end_ns, self.clock_ns, zero);
         // How much of it is after the beginning of the last part, which may be during it.
         let end_ns = clock_ns.wrapping_add(ns);
         let after_ns = end_ns.wrapping_sub(began_before_end_ns) & is_less(began_before_end_ns, end_ns, zero);
         let others_ns = self.irq_ns.wrapping_sub(ns).wrapping_mul(proportion) >> BITS;
         let irq_ns = smaller(smaller(ns, after_ns, zero).wrapping_add(others_ns), clock_ns - stolen_ns, zero);
-        Self { clock_ns, stolen_ns, irq_ns, ..Self::ZERO }
+        Self { clock_ns, stolen_ns, irq_ns }
     }
 }

@@ -35,7 +35,7 @@ fn kernel_thread(from_ns: u64, group: GroupWords) -> RunnerSlice {
 fn ring(slices: &[RunnerSlice]) -> SliceRing {
     let mut ring = SliceRing::EMPTY;
     for slice in slices {
-        ring.end_slice(slice.began, LongestInterrupt::default(), false);
+        ring.end_slice(slice.began, false);
         ring.push(*slice);
     }
     ring
@@ -56,7 +56,7 @@ fn divide_after(
     unseen: bool,
 ) -> Vec<(DividedCause, GroupWords, u64)> {
     let (mut ring, mut parts) = (*ring, Parts::default());
-    ring.end_slice(end, LongestInterrupt::default(), unseen);
+    ring.end_slice(end, unseen);
     ring.divide(wait, &mut parts);
     parts.0
 }
@@ -124,7 +124,8 @@ fn the_longest_interrupt_counts_for_the_waits_that_it_was_in() {
     let irq_of = |latency_ns| {
         let mut ring = ring(&[runs(0, A)]);
         let end = QueueInstant { irq_ns: 220, ..at(1_000) };
-        ring.end_slice(end, LongestInterrupt { ns: 200, began_before_end_ns: 300 }, false);
+        *ring.longest_interrupt() = LongestInterrupt { ns: 200, began_before_end_ns: 300 };
+        ring.end_slice(end, false);
         let mut parts = Parts::default();
         ring.divide(wait(latency_ns), &mut parts);
         parts.0.iter().find(|(cause, ..)| *cause == DividedCause::Interrupt).map_or(0, |(.., ns)| *ns)
@@ -258,7 +259,7 @@ proptest! {
     fn stolen_time_in_a_part_of_a_slice_is_its_share(clock_ns in 1..1u64 << 47, rest in any::<u64>(), stolen in any::<u64>()) {
         let (rest, stolen_ns) = (rest % clock_ns, stolen % clock_ns);
         let exact = (u128::from(stolen_ns) * u128::from(rest) / u128::from(clock_ns)) as u64;
-        let found = SliceTimes { clock_ns, stolen_ns, ..SliceTimes::ZERO }.last(rest, 0).stolen_ns;
+        let found = SliceTimes { clock_ns, stolen_ns, irq_ns: 0 }.last(rest, LongestInterrupt::default(), 0).stolen_ns;
         // The proportion is rounded down to a multiple of 2^-16; times of 2^48 ns and more overflow with it.
         prop_assume!(stolen_ns < 1 << 47);
         prop_assert!(found <= exact && exact - found <= (stolen_ns >> 16) + 1, "{} {}", found, exact);
@@ -268,7 +269,7 @@ proptest! {
 /// The first cause of a wait that ends now.
 fn first_cause(ring: &SliceRing, wait: EndingWait, end_ns: u64) -> (DividedCause, GroupWords) {
     let mut ring = *ring;
-    ring.end_slice(at(end_ns), LongestInterrupt::default(), false);
+    ring.end_slice(at(end_ns), false);
     let (cause, group) = ring.divide(wait, &mut Parts::default());
     (DividedCause::ALL[cause as usize], group)
 }
