@@ -1,15 +1,17 @@
 //! The stacks of a wait: they contain the functions of the kernel and of the workload that are known to
 //! wake and to sleep.
 
-use std::{fs, process::Output};
+use std::{fs, process::Output, thread, time::Duration};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     attached_typed, byte, machine, procfs,
-    suite::{Case, TestOutcome},
+    sleep_places::SleepPlaces,
+    suite::{Case, Skip, TestOutcome},
+    task::TaskPlacement,
     wakelat::{AttachCase, Wakelat, command},
-    workload::{PingPong, Staged, Workload, until},
+    workload::{PingPong, Sleeper, Staged, Workload, until},
 };
 
 pub fn cases() -> Vec<Case> {
@@ -19,6 +21,7 @@ pub fn cases() -> Vec<Case> {
         without_the_option_there_are_no_stacks,
         folded_stacks_add_up_to_all_waits,
         an_exited_process_is_reported_as_exited,
+        unused_stacks_make_room_for_others,
         a_recording_has_the_stacks_of_its_waits,
         a_view_that_records_shows_the_stacks_of_the_recording,
     ]
@@ -105,6 +108,15 @@ fn with_room<'a>(document: &'a Value, role: &str) -> Vec<&'a Value> {
     found
 }
 
+/// Whether `function` is the innermost of the user stack, as far as it has to be known.
+fn is_innermost(function: &Function, stack: &Value) -> bool {
+    // If the C library makes the system call, its function is the innermost, and the caller is unknown.
+    // And the numbers that a program has in place of frame pointers may be outside every mapping.
+    stack["user_missing"] == "no_room"
+        || !cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
+        || stack["user"][0].as_str().is_some_and(|name| function.is(name))
+}
+
 /// Asserts that the stacks of `role` contain `function` of the workload and `kernel`, except for those
 /// at the kernel's own locks, for which tasks sleep under PREEMPT_RT.
 fn assert_known(document: &Value, role: &str, function: &Function, kernel: &str) {
@@ -112,12 +124,7 @@ fn assert_known(document: &Value, role: &str, function: &Function, kernel: &str)
     assert!(!stacks.is_empty(), "{document}");
     let is_known = |stack: &&&Value| {
         assert!(stack["kernel_missing"].is_null(), "{stack}");
-        // If the C library makes the system call, its function is the innermost, and the caller is unknown.
-        // And the numbers that a program has in place of frame pointers may be outside every mapping.
-        let user = stack["user_missing"] == "no_room"
-            || !cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
-            || stack["user"][0].as_str().is_some_and(|name| function.is(name));
-        is_on(&stack["kernel"], kernel) && user
+        is_on(&stack["kernel"], kernel) && is_innermost(function, stack)
     };
     let known = stacks.iter().filter(is_known).count();
     let expected = if machine::is_preempt_rt() { stacks.len().div_ceil(2) } else { stacks.len() };
@@ -199,6 +206,53 @@ fn an_exited_process_is_reported_as_exited(attach: AttachCase) -> TestOutcome {
         assert_eq!(stack["user_missing"], "ended", "{stack}");
         assert!(is_on(&stack["kernel"], "schedule"), "{stack}");
     }
+    Ok(())
+}
+
+/// The stacks at which the tasks of this name slept, for each of the longest waits of their group that has one.
+fn wakee_stacks<'a>(document: &'a Value, comm: &str) -> Vec<&'a Value> {
+    let groups = list(&document["groups"]).iter().filter(|group| group["key"]["comm"] == comm);
+    let stacks = groups.flat_map(|group| list(&group["worst"])).map(|wait| &wait["stacks"]["wakee"]);
+    stacks.filter(|stack| !stack.is_null()).collect()
+}
+
+/// Stacks that no task has had for a while make room in the kernel's map for others. Those of tasks that slept all the
+/// time can still be shown.
+fn unused_stacks_make_room_for_others(attach: AttachCase) -> TestOutcome {
+    /// Three times as many as the map has room for: by then, nearly all of its buckets are occupied.
+    const BEFORE: usize = 3 * 4_096;
+    const LAST: usize = 1_000;
+    const SLEEPERS: usize = 4;
+    if machine::is_emulated() {
+        return Err(Skip::because("an emulator takes too long for each stack: most would exceed the time for them"));
+    }
+    let places = SleepPlaces::new(BEFORE + LAST)?;
+    let arguments = ["why", "--json", "--attach", attach.name(), "--comm", "wl-*", "--by", "comm", "--worst", "300"];
+    let wakelat = Wakelat::measuring(command(&[&arguments[..], &["--stacks=wakee", "--collect", "none"]].concat()));
+    let sleeper = Sleeper { rounds: 1, sleep_ns: 1_000_000, place: TaskPlacement::fifo(machine::one_cpu()) };
+    // They sleep at their gates from now on.
+    let mut sleepers: Vec<Staged> = (0..SLEEPERS).map(|_| Workload::Sleeper(sleeper.clone()).stage()).collect();
+    places.sleep_at(0..BEFORE, "wl-before");
+    // Nothing outside shows when wakelat has removed stacks, so this waits for as long as it may take: no task may have
+    // had them for 5 s, and it searches the whole map in 4 s, once more if it began too early for the last ones.
+    thread::sleep(Duration::from_secs(15));
+    places.sleep_at(BEFORE..BEFORE + LAST, "wl-last");
+    sleepers.iter_mut().for_each(|sleeper| _ = sleeper.perform());
+    wakelat.signal(Signal::SIGINT);
+    let ended = wakelat.end();
+    // Names are read while the processes exist.
+    drop(sleepers);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let document: Value = serde_json::from_str(&ended.stdout).expect("a document");
+    let last = wakee_stacks(&document, "wl-last");
+    let no_room = last.iter().filter(|stack| stack["user_missing"] == "no_room").count();
+    println!("\n  {no_room} of {} had no room; {}", last.len(), document["stacks"]);
+    // The hashes of some of them are the same.
+    assert!(last.len() >= 75 && no_room * 3 < last.len(), "{no_room} of {} had no room", last.len());
+    let slept = wakee_stacks(&document, "wl-sleeper");
+    let at_gate: Vec<&Value> = slept.iter().copied().filter(|stack| is_on(&stack["kernel"], "pipe_read")).collect();
+    assert!(at_gate.len() * 2 >= SLEEPERS, "{slept:#?}");
+    assert!(at_gate.iter().all(|stack| is_innermost(&take_byte(), stack)), "{at_gate:#?}");
     Ok(())
 }
 

@@ -71,6 +71,12 @@ impl FoldedStacks {
         }
     }
 
+    /// Passes the kernel and the user stack of each task in a line to `visit`.
+    pub fn visit_stacks(&self, visit: &mut dyn FnMut(StackId, StackId)) {
+        let tasks = self.sums.keys().flat_map(|key| [key.waker, key.wakee]).flatten();
+        tasks.for_each(|task| visit(task.kernel, task.user));
+    }
+
     /// Writes each of [`Self::lines`] with its time.
     ///
     /// # Errors

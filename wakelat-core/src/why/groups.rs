@@ -199,6 +199,11 @@ impl GroupBreakdowns {
         }
     }
 
+    /// The longest waits of all groups so far.
+    pub fn longest(&self) -> impl Iterator<Item = &Exemplar> {
+        self.groups.values().flat_map(|waits| waits.longest.waits())
+    }
+
     /// Removes everything.
     pub fn clear(&mut self) {
         self.classes.clear();

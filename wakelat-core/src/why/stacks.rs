@@ -106,6 +106,11 @@ impl PendingStacks {
         switch.ended_wait.map_or(WaitStacks::default(), |waited| pair(&waited.wait, self.from, waker, wakee))
     }
 
+    /// The stacks of tasks that have not run yet.
+    pub fn kept(&self) -> impl Iterator<Item = StackEvent> {
+        self.wakers.values().chain(self.wakees.values()).copied()
+    }
+
     /// The number of stacks given up so far.
     pub fn given_up(&self) -> u64 {
         self.given_up
@@ -148,6 +153,11 @@ fn queued_ns(wait: &Wait, from: LatencyFrom) -> u64 {
 }
 
 impl WaitStacks {
+    /// The stacks that are known.
+    pub fn known(self) -> impl Iterator<Item = StackEvent> {
+        [self.waker, self.wakee].into_iter().flatten()
+    }
+
     /// Looks up the names of the functions and tasks.
     pub fn symbolize(&self, code: &dyn Symbolize, known: &NameCache) -> SymbolizedStacks {
         let symbolize = |stack: &StackEvent| SymbolizedStack {

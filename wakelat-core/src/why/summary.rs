@@ -29,6 +29,7 @@ use crate::{
         attribute::EventCounts,
         component::Actor,
         event::{Event, EventKind},
+        stack_event::StackId,
         stack_frames::{StackCounts, Symbolize},
     },
     wait::{Comm, Namespace},
@@ -207,6 +208,16 @@ impl SummaryBuilder {
         self.folded.as_ref()
     }
 
+    /// Passes each kernel and user stack to `visit` that may still have to be symbolized: those of tasks that have not
+    /// run yet, of the longest waits, and of folded lines. A stack can come more than once.
+    pub fn visit_stacks(&self, visit: &mut dyn FnMut(StackId, StackId)) {
+        let longest = self.worst.waits().iter().chain(self.groups.longest()).flat_map(|wait| wait.stacks.known());
+        self.stacks.kept().chain(longest).for_each(|stack| visit(stack.kernel, stack.user));
+        if let Some(folded) = &self.folded {
+            folded.visit_stacks(visit);
+        }
+    }
+
     /// Adds the symbolized stacks of the longest waits to the summary of this window, and the programs' `counts`.
     pub fn add_stacks(&self, summary: &mut Summary, counts: StackCounts, code: &dyn Symbolize, known: &NameCache) {
         for wait in summary.worst.iter_mut().chain(summary.groups.iter_mut().flat_map(|group| &mut group.worst)) {
@@ -314,5 +325,47 @@ impl Summary {
         let mut all = BreakdownSum::default();
         self.classes.iter().for_each(|group| all.merge(&group.sums));
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{
+        aggregate::key::Key,
+        why::testing::{TestNames, one_round, options},
+    };
+
+    fn visited(builder: &SummaryBuilder) -> BTreeSet<(StackId, StackId)> {
+        let mut stacks = BTreeSet::new();
+        builder.visit_stacks(&mut |kernel, user| _ = stacks.insert((kernel, user)));
+        stacks
+    }
+
+    #[test]
+    fn the_stacks_of_pending_and_longest_waits_and_of_folded_lines_are_visited() {
+        let all = BTreeSet::from([(StackId::Id(1), StackId::MapFull), (StackId::Id(2), StackId::Id(3))]);
+        for (worst, folds) in [(1, false), (0, true)] {
+            let options = options(LatencyFrom::Wakeup, &[Key::Comm], true);
+            let mut builder = SummaryBuilder::new(SummaryOptions { worst, ..options });
+            if folds {
+                builder.enable_folding();
+            }
+            let (mut known, mut taken) = (NameCache::default(), 0);
+            for event in &one_round().events {
+                known.learn(event, &TestNames);
+                builder.push(event, &known);
+                taken += usize::from(matches!(event.kind, EventKind::Stack(_)));
+                if taken == all.len() {
+                    assert_eq!(visited(&builder), all, "after {event:?}");
+                }
+            }
+            builder.worst.clear();
+            assert_eq!(visited(&builder), all, "the longest of its group");
+            builder.start_window();
+            assert_eq!(visited(&builder), if folds { all.clone() } else { BTreeSet::new() });
+        }
     }
 }

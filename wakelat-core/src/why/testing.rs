@@ -278,21 +278,24 @@ pub fn stories() -> BTreeMap<&'static str, EventStream> {
     ])
 }
 
-/// The summary of some events, with stacks if some of the events have stacks.
-pub fn summary(events: &[Event], from: LatencyFrom, by: &[Key]) -> Summary {
-    let with_stacks = events.iter().any(|event| matches!(event.kind, EventKind::Stack(_)));
-    let stacks = if with_stacks { vec![Role::Waker, Role::Wakee] } else { Vec::new() };
-    let options = SummaryOptions {
+/// A summary with the longest wait of all and of each group, and with the stacks of both tasks if `with_stacks`.
+pub fn options(from: LatencyFrom, by: &[Key], with_stacks: bool) -> SummaryOptions {
+    SummaryOptions {
         from,
         by: by.to_vec(),
         merged: false,
         max_groups: 100,
         worst: 1,
         not_collected: Vec::new(),
-        stacks,
+        stacks: if with_stacks { vec![Role::Waker, Role::Wakee] } else { Vec::new() },
         own_pids: Vec::new(),
-    };
-    let mut builder = SummaryBuilder::new(options);
+    }
+}
+
+/// The summary of some events, with stacks if some of the events have stacks.
+pub fn summary(events: &[Event], from: LatencyFrom, by: &[Key]) -> Summary {
+    let with_stacks = events.iter().any(|event| matches!(event.kind, EventKind::Stack(_)));
+    let mut builder = SummaryBuilder::new(options(from, by, with_stacks));
     let mut known = NameCache::default();
     for event in events {
         known.learn(event, &TestNames);

@@ -8,7 +8,7 @@ use super::{beside_output::BesideOutput, html_report::HtmlReportOutput, measurem
 use crate::{
     collect::{Collector, TimelineSettings},
     config::{Config, ConfigError, WhyConfig, WhyLayout},
-    session::{StopReason, View, output::Output, replay, stack_symbolizer::StackSymbolizer},
+    session::{StopReason, View, clock::monotonic_ns, output::Output, replay, stack_symbolizer::StackSymbolizer},
 };
 use wakelat_core::{
     aggregate::key::Names,
@@ -17,13 +17,16 @@ use wakelat_core::{
     report::Report,
     svg,
     timeline::{
-        event::Event,
+        event::{Event, EventKind},
         stack_event::Role,
         stack_frames::{StackCounts, Symbolize},
     },
     why,
 };
 use wakelat_kernel::{Roots, privilege};
+
+/// How often unused stacks make room for others: ns.
+const ROOM_INTERVAL_NS: u64 = 500_000_000;
 
 /// `why`: shows what caused the waits.
 ///
@@ -82,6 +85,7 @@ fn view(config: &Config, why: &WhyConfig, roles: &[Role], headers: &[&Header]) -
         builder: why::SummaryBuilder::new(options),
         names: why::NameCache::of(config.output.files.clone()),
         stacks: (!headers.is_empty() && !roles.is_empty()).then(|| StackSource::Recorded(RecordedStacks::default())),
+        room_at_ns: 0,
         roles: roles.to_vec(),
         page: None,
         svg: None,
@@ -135,6 +139,8 @@ struct WhyView {
     names: why::NameCache,
     /// Where stacks come from, if they are requested, and once the programs are loaded.
     stacks: Option<StackSource>,
+    /// When unused stacks make room next: ns of CLOCK_MONOTONIC.
+    room_at_ns: u64,
     /// Whose stacks are requested.
     roles: Vec<Role>,
     /// The result as HTML, if it is requested.
@@ -167,6 +173,13 @@ impl View for WhyView {
         if let Some(page) = &mut self.page {
             page.event(event, unix_offset_ns, names)?;
         }
+        let numbered = match (&event.kind, &mut self.stacks) {
+            (EventKind::Stack(stack), Some(StackSource::Live(stacks))) => {
+                Some(Event { cpu: event.cpu, seq: event.seq, kind: EventKind::Stack(stacks.numbered(stack)) })
+            }
+            _ => None,
+        };
+        let event = numbered.as_ref().unwrap_or(event);
         self.names.learn(event, names);
         let longest = self.builder.push(event, &self.names);
         if longest.is_some() {
@@ -176,6 +189,18 @@ impl View for WhyView {
             stacks.record_locations(&pair);
         }
         Ok(())
+    }
+
+    /// Makes room for further stacks.
+    fn is_satisfied(&mut self) -> bool {
+        if let Some(StackSource::Live(stacks)) = &mut self.stacks {
+            let now_ns = monotonic_ns();
+            if now_ns >= self.room_at_ns {
+                self.room_at_ns = now_ns + ROOM_INTERVAL_NS;
+                stacks.remove_unused(|visit| self.builder.visit_stacks(visit));
+            }
+        }
+        false
     }
 
     fn warmed_up(&mut self, _: &mut dyn Write) -> io::Result<()> {

@@ -1,6 +1,6 @@
-//! The numbers that stacks have in a recording. The kernel's maps keep a fixed number of stacks, and a recording can be
-//! of any length: stacks that no task has had for a while are removed, and an ID in the map then names several stacks,
-//! one after the other. Each of them has a number of its own.
+//! The numbers that stacks have in user space. The kernel's maps keep a fixed number of stacks, and a run can be of any
+//! length: stacks that no task has had for a while are removed, and an ID in the map then names several stacks, one
+//! after the other. Each of them has a number of its own.
 
 use wakelat_common::stack::MAX_STACKS;
 
@@ -67,32 +67,30 @@ impl StackNumbers {
         self.buckets.get(id as usize).is_some_and(|bucket| bucket.number(id) == number)
     }
 
-    /// Removes unused stacks if room is short, or if a stack was lost (`has_lost`) because there was none. Call this at
-    /// each reading, when all events before it have been read. `remove` removes the stack with an ID from the map, and
-    /// returns whether there was one; `now_ns` reads CLOCK_MONOTONIC. Returns whether any stack was removed.
-    pub fn remove_unused(
-        &mut self,
-        has_lost: bool,
-        now_ns: impl Fn() -> u64,
-        mut remove: impl FnMut(u32) -> bool,
-    ) -> bool {
+    /// Whether [`Self::remove_unused`] has to search for unused stacks: room is short, or a stack was lost (`has_lost`)
+    /// because there was none, or the last search has not ended.
+    pub fn is_room_short(&self, has_lost: bool) -> bool {
+        has_lost || self.used >= MANY || self.next < MAX_STACKS
+    }
+
+    /// Removes unused stacks if room is short, or if a stack was lost (`has_lost`) because there was none. Call this a
+    /// few times a second, when the events so far have been read. `remove` removes the stack with a number from the
+    /// map, and returns whether there was one; `now_ns` reads CLOCK_MONOTONIC.
+    pub fn remove_unused(&mut self, has_lost: bool, now_ns: impl Fn() -> u64, mut remove: impl FnMut(u32) -> bool) {
         if self.next == MAX_STACKS && (has_lost || self.used >= MANY) {
             self.next = 0;
         }
         let (first, end) = (self.next, (self.next + AT_ONCE).min(MAX_STACKS));
         self.next = end;
         let unused_since_ns = now_ns().saturating_sub(UNUSED_NS);
-        let mut has_removed = false;
         for (id, bucket) in (first..end).zip(self.buckets.iter_mut().skip(first as usize)) {
             // If no event has had the stack, its record was lost.
-            if bucket.used_at_ns.is_some_and(|at_ns| at_ns > unused_since_ns) || !remove(id) {
+            if bucket.used_at_ns.is_some_and(|at_ns| at_ns > unused_since_ns) || !remove(bucket.number(id)) {
                 continue;
             }
             self.used -= u32::from(bucket.used_at_ns.is_some());
             *bucket = Bucket { removed: bucket.removed.wrapping_add(1), removed_at_ns: now_ns(), used_at_ns: None };
-            has_removed = true;
         }
-        has_removed
     }
 }
 
@@ -111,17 +109,17 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Removes unused stacks at `now_ns`, as many readings as it takes. Returns the IDs whose removal was tried.
+    /// Removes unused stacks at `now_ns`, as many readings as it takes. Returns the numbers whose removal was tried.
     fn removed(numbers: &mut StackNumbers, has_lost: bool, now_ns: u64) -> Vec<u32> {
-        let mut ids = Vec::new();
-        let mut remove = |id: u32| {
-            ids.push(id);
+        let mut tried = Vec::new();
+        let mut remove = |number: u32| {
+            tried.push(number);
             true
         };
         for reading in 0..MAX_STACKS / AT_ONCE {
             numbers.remove_unused(has_lost && reading == 0, || now_ns, &mut remove);
         }
-        ids
+        tried
     }
 
     #[test]
@@ -141,7 +139,8 @@ mod tests {
                 }
             }
             assert_eq!(numbers.number(MAX_STACKS - 1, now_ns), Some(MAX_STACKS - 1), "it is in use");
-            numbers.remove_unused(false, || now_ns + 1, |id| std::mem::replace(&mut in_map[id as usize], false));
+            let remove = |number| std::mem::replace(&mut in_map[StackNumbers::id(number) as usize], false);
+            numbers.remove_unused(false, || now_ns + 1, remove);
         }
         assert_eq!(lost, 0);
     }
@@ -151,8 +150,8 @@ mod tests {
         let mut numbers = StackNumbers::default();
         assert_eq!((numbers.number(7, SECOND), numbers.number(8, 5 * SECOND)), (Some(7), Some(8)));
         let at_ns = SECOND + UNUSED_NS;
-        let ids = removed(&mut numbers, true, at_ns);
-        assert!(ids.contains(&7) && !ids.contains(&8), "only unused ones");
+        let tried = removed(&mut numbers, true, at_ns);
+        assert!(tried.contains(&7) && !tried.contains(&8), "only unused ones");
         assert!(!numbers.is_kept(7) && numbers.is_kept(8));
         assert_eq!((numbers.number(7, at_ns), numbers.number(8, at_ns)), (None, Some(8)));
         let next = numbers.number(7, at_ns + 1).expect("the next stack");
@@ -165,13 +164,16 @@ mod tests {
         for id in 0..MANY - 1 {
             numbers.number(id, SECOND);
         }
+        assert!(!numbers.is_room_short(false) && numbers.is_room_short(true));
         assert!(removed(&mut numbers, false, 100 * SECOND).is_empty());
         // Also those that no event had, because their records were lost.
         assert_eq!(removed(&mut numbers, true, 100 * SECOND).len(), MAX_STACKS as usize);
         for id in 0..MANY {
             numbers.number(id, 101 * SECOND);
         }
+        assert!(numbers.is_room_short(false));
         assert_eq!(removed(&mut numbers, false, 200 * SECOND).len(), MAX_STACKS as usize);
+        assert!(!numbers.is_room_short(false));
         assert!(removed(&mut numbers, false, 300 * SECOND).is_empty());
     }
 
@@ -182,7 +184,7 @@ mod tests {
             calls.set(calls.get() + 1);
             false
         };
-        assert!(!numbers.remove_unused(true, || 100 * SECOND, none));
+        numbers.remove_unused(true, || 100 * SECOND, none);
         assert_eq!((calls.get(), numbers.number(0, SECOND)), (AT_ONCE, Some(0)));
     }
 }

@@ -12,6 +12,7 @@ use wakelat_common::stack::StackBudget;
 use super::{clock::monotonic_ns, stack_numbers::StackNumbers};
 use crate::collect;
 use wakelat_core::{
+    hash::HashSet,
     timeline::{
         stack_event::{StackEvent, StackId},
         stack_frames::{NoSymbols, StackCounts, StackFrames, Symbolize},
@@ -32,6 +33,11 @@ pub struct StackSymbolizer {
     stacks: collect::StackMaps,
     kernel_numbers: StackNumbers,
     user_numbers: StackNumbers,
+    /// Addresses of removed stacks that may still have to be symbolized, by number.
+    removed_kernel: HashMap<u32, Vec<u64>>,
+    removed_user: HashMap<u32, Vec<u64>>,
+    /// A stack was lost because a map had no room, since the last call of [`Self::remove_unused`].
+    has_lost: bool,
     /// Stacks that were removed before their events were read, since the start.
     removed_too_early: u64,
     before: StackCounts,
@@ -53,6 +59,9 @@ impl StackSymbolizer {
             stacks,
             kernel_numbers: StackNumbers::default(),
             user_numbers: StackNumbers::default(),
+            removed_kernel: HashMap::new(),
+            removed_user: HashMap::new(),
+            has_lost: false,
             removed_too_early: 0,
             before: StackCounts::default(),
             symbol_files: KernelSymbolFiles::open(),
@@ -75,12 +84,12 @@ impl StackSymbolizer {
 
     /// Records the code locations of both tasks of a wait that is one of the longest.
     pub fn record_locations(&mut self, stacks: &WaitStacks) {
-        for stack in [stacks.waker, stacks.wakee].into_iter().flatten() {
+        for stack in stacks.known() {
             let StackEvent { by_pid: pid, user: StackId::Id(number), .. } = stack else { continue };
             if self.locations.contains_key(&(pid, number)) {
                 continue;
             }
-            let addresses = self.stacks.in_user(StackNumbers::id(number)).unwrap_or_default();
+            let addresses = self.in_user(number).unwrap_or_default();
             let calls: Vec<u64> = calls(&addresses).collect();
             if let Some(locations) = self.user_symbolizer.locations(pid, &calls) {
                 self.locations.insert((pid, number), locations);
@@ -99,20 +108,62 @@ impl StackSymbolizer {
             number.map_or(StackId::MapFull, StackId::Id)
         };
         let (kernel, user) = (number(kernel_numbers, event.kernel), number(user_numbers, event.user));
+        self.has_lost |= [kernel, user].contains(&StackId::MapFull);
         StackEvent { kernel, user, ..*event }
     }
 
-    /// Removes stacks from the maps that no task has had for a while, if room is short, or if a stack was lost
-    /// (`has_lost`) because there was none. Call this at a reading. No stack that is not symbolized by then is needed
-    /// any more.
-    pub fn remove_unused(&mut self, has_lost: bool) {
-        let Self { stacks, kernel_numbers, user_numbers, kernel, user, .. } = self;
-        if kernel_numbers.remove_unused(has_lost, monotonic_ns, |id| stacks.remove_kernel(id)) {
-            kernel.get_mut().retain(|number, _| kernel_numbers.is_kept(*number));
+    /// Removes stacks from the maps that no task has had for a while, if room is short or a stack was lost because
+    /// there was none. Call this a few times a second, when the events so far have been read. `visit_needed` passes
+    /// the stacks that may be symbolized later to its argument, by number: their addresses are kept.
+    pub fn remove_unused(&mut self, visit_needed: impl FnOnce(&mut dyn FnMut(StackId, StackId))) {
+        let Self { stacks, kernel_numbers, user_numbers, removed_kernel, removed_user, kernel, user, .. } = self;
+        let has_lost = std::mem::take(&mut self.has_lost);
+        if !kernel_numbers.is_room_short(has_lost) && !user_numbers.is_room_short(has_lost) {
+            return;
         }
-        if user_numbers.remove_unused(has_lost, monotonic_ns, |id| stacks.remove_user(id)) {
-            user.get_mut().retain(|(_, number), _| user_numbers.is_kept(*number));
+        let (mut needed_kernel, mut needed_user) = (HashSet::default(), HashSet::default());
+        visit_needed(&mut |kernel: StackId, user: StackId| {
+            for (needed, stack) in [(&mut needed_kernel, kernel), (&mut needed_user, user)] {
+                if let StackId::Id(number) = stack {
+                    needed.insert(number);
+                }
+            }
+        });
+        kernel_numbers.remove_unused(has_lost, monotonic_ns, |number| {
+            let id = StackNumbers::id(number);
+            let addresses = needed_kernel.contains(&number).then(|| stacks.in_kernel(id)).flatten();
+            removed_kernel.extend(addresses.map(|addresses| (number, addresses)));
+            stacks.remove_kernel(id)
+        });
+        user_numbers.remove_unused(has_lost, monotonic_ns, |number| {
+            let id = StackNumbers::id(number);
+            let addresses = needed_user.contains(&number).then(|| stacks.in_user(id)).flatten();
+            removed_user.extend(addresses.map(|addresses| (number, addresses)));
+            stacks.remove_user(id)
+        });
+        let is_kernel_known = |number: &u32| kernel_numbers.is_kept(*number) || needed_kernel.contains(number);
+        let is_user_known = |number: &u32| user_numbers.is_kept(*number) || needed_user.contains(number);
+        removed_kernel.retain(|number, _| needed_kernel.contains(number));
+        removed_user.retain(|number, _| needed_user.contains(number));
+        kernel.get_mut().retain(|number, _| is_kernel_known(number));
+        user.get_mut().retain(|(_, number), _| is_user_known(number));
+        self.locations.retain(|(_, number), _| is_user_known(number));
+    }
+
+    /// The addresses of a kernel stack, innermost first; `None` if they are not known.
+    fn in_kernel(&self, number: u32) -> Option<Vec<u64>> {
+        if self.kernel_numbers.is_kept(number) {
+            return self.stacks.in_kernel(StackNumbers::id(number));
         }
+        self.removed_kernel.get(&number).cloned()
+    }
+
+    /// The addresses of a user stack, innermost first; `None` if they are not known.
+    fn in_user(&self, number: u32) -> Option<Vec<u64>> {
+        if self.user_numbers.is_kept(number) {
+            return self.stacks.in_user(StackNumbers::id(number));
+        }
+        self.removed_user.get(&number).cloned()
     }
 
     /// Counts the stacks that were taken or missed since the last call.
@@ -135,9 +186,7 @@ impl StackSymbolizer {
     }
 
     fn look_up_kernel(&self, number: u32) -> StackFrames {
-        let Some(addresses) = self.stacks.in_kernel(StackNumbers::id(number)) else {
-            return StackFrames::Missing(StackId::Missing);
-        };
+        let Some(addresses) = self.in_kernel(number) else { return StackFrames::Missing(StackId::Missing) };
         let symbols = self.kernel_symbols();
         if symbols.is_empty() {
             return StackFrames::Unsymbolized(hex(&addresses), NoSymbols::Restricted);
@@ -148,9 +197,7 @@ impl StackSymbolizer {
     }
 
     fn look_up_user(&self, pid: u32, number: u32) -> StackFrames {
-        let Some(addresses) = self.stacks.in_user(StackNumbers::id(number)) else {
-            return StackFrames::Missing(StackId::Missing);
-        };
+        let Some(addresses) = self.in_user(number) else { return StackFrames::Missing(StackId::Missing) };
         let calls: Vec<u64> = calls(&addresses).collect();
         if let Some(names) = self.user_symbolizer.names(pid, &calls) {
             return StackFrames::Named(names);
