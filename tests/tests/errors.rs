@@ -261,10 +261,12 @@ fn a_closed_pipe_ends_with_zero() -> TestOutcome {
 
 fn a_full_disk_is_a_failure_with_a_message() -> TestOutcome {
     run(&["hist", "--json", "-d", "200ms", "-o", "/dev/full"]).assert_refused(1, &["wakelat: error:", "/dev/full"]);
-    let full = File::options().write(true).open("/dev/full").expect("every Linux has /dev/full");
-    let mut command = command(&["hist", "--json", "-d", "200ms"]);
-    let child = command.stdout(full).stderr(Stdio::piped()).spawn().expect("wakelat can be run");
-    Wakelat::from_child(child).end().assert_refused(1, &["wakelat: error:", "No space left on device"]);
+    for view in [&["hist"][..], &["top", "--csv"], &["trace", "--json"], &["why"], &["record", "-o", "-"]] {
+        let full = File::options().write(true).open("/dev/full").expect("every Linux has /dev/full");
+        let mut command = command(&[view, &["-d", "200ms"]].concat());
+        let child = command.stdout(full).stderr(Stdio::piped()).spawn().expect("wakelat can be run");
+        Wakelat::from_child(child).end().assert_refused(1, &["wakelat: error:", "No space left on device"]);
+    }
     Ok(())
 }
 

@@ -24,8 +24,9 @@ fn main() -> ExitCode {
     let Invocation { command, verbosity } = match cli::parse(std::env::args_os()) {
         Ok(invocation) => invocation,
         Err(error) => {
-            let code = error.exit_code();
-            return if error.print().is_ok() { code } else { 1 }.into();
+            let Err(failed) = error.print() else { return error.exit_code().into() };
+            status(format_args!("error: cannot write to standard output: {failed}"));
+            return ExitCode::FAILURE;
         }
     };
     log(verbosity);

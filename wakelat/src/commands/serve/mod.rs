@@ -43,7 +43,7 @@ use super::measurement::prepare;
 use crate::{
     collect::{Collector, heap},
     config::{CaptureProcessConfig, ServeConfig, ServeFile, ServeSettings},
-    session::{self, StopReason, View, ignored_signal::is_ignored},
+    session::{self, StopReason, View, ignored_signal::is_ignored, output::Output},
     status::status,
 };
 use wakelat_core::{
@@ -68,7 +68,8 @@ const TRIM_INTERVAL: Duration = Duration::from_secs(60);
 /// If it cannot listen at its address, and errors of [`session::run`].
 pub fn serve(config: &ServeConfig) -> Result<StopReason> {
     if config.check {
-        io::stdout().write_all(config.settings.to_toml()?.as_bytes())?;
+        let settings = config.settings.to_toml()?;
+        Output::open(None)?.write(|out| out.write_all(settings.as_bytes()))?;
         return Ok(StopReason::Done);
     }
     heap::return_large_blocks();
