@@ -1,17 +1,24 @@
 //! Runs every command that streams events while both CPUs wake and switch tasks as fast as they can:
-//! each command ends, and accounts for every wakeup.
+//! each command ends, soon after its window, and accounts for every wakeup.
 
-use std::{collections::BTreeMap, process::Command};
+use std::{
+    collections::BTreeMap,
+    io::{BufRead as _, BufReader, Read},
+    process::{Command, Stdio},
+    thread,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
+    clock::now_ns,
     machine, once,
     report::JsonTerms,
     suite::{Case, Skip, TestOutcome},
-    task::TaskPlacement,
+    task::{Policy, TaskPlacement},
     wakelat::{RunOutput, Wakelat, command},
-    workload::{Performance, PingPong, Staged, Workload},
+    workload::{Messaging, Performance, PingPong, Staged, Workload},
 };
 
 pub fn cases() -> Vec<Case> {
@@ -23,6 +30,7 @@ pub fn cases() -> Vec<Case> {
         a_busy_machine_is_recorded,
         a_busy_machine_is_aggregated_in_the_kernel,
         records_of_two_cpus_come_in_the_order_of_time,
+        each_command_ends_soon_after_its_window_on_an_overloaded_machine,
     ]
 }
 
@@ -161,5 +169,68 @@ fn records_of_two_cpus_come_in_the_order_of_time() -> TestOutcome {
     assert!(by_cpu.len() >= 2, "{by_cpu:?}");
     assert!(behind <= late.unwrap_or(0), "{behind} waits behind a later one, {late:?} reported");
     assert!(behind <= reads * by_cpu.len() as u64, "{behind} waits behind a later one in {reads} reads");
+    Ok(())
+}
+
+/// Reads the output of a command to its end. Returns the last line, and when the output was closed: ns of
+/// CLOCK_MONOTONIC.
+fn last_line(output: impl Read) -> (String, u64) {
+    // The load below would keep an ordinary thread from its CPU.
+    TaskPlacement { cpu: None, policy: Policy::Fifo(1) }.take();
+    let (mut lines, mut line, mut last) = (BufReader::with_capacity(1 << 20, output), String::new(), String::new());
+    while lines.read_line(&mut line).expect("text") > 0 {
+        std::mem::swap(&mut line, &mut last);
+        line.clear();
+    }
+    (last, now_ns())
+}
+
+/// What the wall clock is ahead of CLOCK_MONOTONIC: ns.
+fn unix_offset_ns() -> i64 {
+    let unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_nanos();
+    unix_ns as i64 - now_ns() as i64
+}
+
+fn each_command_ends_soon_after_its_window_on_an_overloaded_machine() -> TestOutcome {
+    const WINDOW_NS: u64 = 3_000_000_000;
+    /// How much longer a window may be, and how long after it the command may end: ns.
+    const LONGER_NS: u64 = 50_000_000;
+    const AFTER_NS: i64 = 3_000_000_000;
+    if machine::ring_buffer_may_sleep() {
+        return Err(Skip::because("the kernel's ring buffer would freeze the machine"));
+    }
+    if machine::is_emulated() || cfg!(debug_assertions) && std::env::var_os("WAKELAT").is_none() {
+        return Err(Skip::because("an unoptimized reader takes longer for what is left: use --release"));
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("busy.wakelat");
+    let file = file.to_str().expect("a path");
+    // As `perf bench sched messaging -g 10`, but without an end.
+    let load = Messaging { groups: 10, fan: 20, messages: usize::MAX / 1_000 };
+    for view in [&["hist", "--json"][..], &["why", "--json"], &["trace", "--json"], &["record", "-o", file]] {
+        let mut messaging = Workload::Messaging(load.clone()).stage();
+        let mut line = command(&[view, &["-d", "3"]].concat());
+        let mut child = line.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat can be run");
+        let output = child.stdout.take().expect("piped");
+        let reader = thread::spawn(move || last_line(output));
+        let mut wakelat = Wakelat::from_child(child);
+        wakelat.until_measuring();
+        messaging.begin();
+        let ended = wakelat.end();
+        drop(messaging);
+        let (mut last, closed_at_ns) = reader.join().expect("only reads");
+        assert!(ended.status.success(), "{view:?}: {ended:#?}");
+        if view[0] == "record" {
+            last = Wakelat::start(command(&["hist", "--json", "-q", "-i", file])).end().stdout;
+        }
+        let report: Value = serde_json::from_str(&last).unwrap_or_else(|error| panic!("{view:?}: {error}: {last}"));
+        let number = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("no {name}: {report}"));
+        let (start_unix_ns, duration_ns) = (number("start_unix_ns"), number("duration_ns"));
+        let after_ns = closed_at_ns as i64 + unix_offset_ns() - (start_unix_ns + duration_ns) as i64;
+        println!("\n  {view:?}: {duration_ns} ns, {after_ns} ns until the end; {}", report["coverage"]);
+        assert!((WINDOW_NS..=WINDOW_NS + LONGER_NS).contains(&duration_ns), "{view:?}: {duration_ns} ns");
+        assert!((0..AFTER_NS).contains(&after_ns), "{view:?} ended {after_ns} ns after its window");
+        assert!(report["coverage"]["measured"].as_u64().is_some_and(|waits| waits > 0), "{view:?}: {report}");
+    }
     Ok(())
 }
