@@ -17,9 +17,7 @@ use wakelat_tests::{
     task::{self, TaskPlacement},
     wakelat::{AttachCase, Wakelat, command},
     window_word::ProgramGate,
-    workload::{
-        ForkWorkload, Hogs, ManyThreads, Performance, PingPong, Sleeper, Staged, THREAD_BYTES, Workload, until,
-    },
+    workload::{ForkWorkload, Hogs, ManyThreads, Performance, PingPong, Sleeper, Staged, Workload, until},
 };
 
 pub fn cases() -> Vec<Case> {
@@ -44,26 +42,11 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// Mappings of one thread of Rust's library: its stack and its signal stack, each with a guard page.
-const MAPPINGS: u64 = 4;
-
-/// The number of threads: as many as the trap needs, or as this machine has room for. Also returns the
-/// setting that makes room for them.
-fn many_threads(attach: AttachCase) -> Result<(u64, Sysctl), Skip> {
-    let room = [
-        // One way of attaching uses the full number: the programs are the same, and so many threads
-        // take a machine many seconds.
-        if attach == AttachCase::Btf { 20_000 } else { 2_000 },
-        machine::available_memory() / 2 / THREAD_BYTES,
-        Sysctl::get("kernel/threads-max") / 2,
-        Sysctl::get("kernel/pid_max") * 2 / 3,
-    ];
-    let threads = room.into_iter().min().unwrap_or(0);
-    if threads < 100 {
-        return Err(Skip::because(format!("needs room for 100 threads, found {threads}")));
-    }
-    println!("\n  {threads} threads");
-    Ok((threads, Sysctl::set("vm/max_map_count", 65_530 + threads * MAPPINGS)))
+/// The threads of the trap, or as many as this machine has room for. Also returns the setting that makes room for them.
+fn many_threads(attach: AttachCase) -> Result<(ManyThreads, Sysctl), Skip> {
+    // One way of attaching uses the full number: the programs are the same, and so many threads take a machine many
+    // seconds.
+    ManyThreads::with_room(if attach == AttachCase::Btf { 20_000 } else { 2_000 })
 }
 
 /// How often all threads of a load of [`ManyThreads`] have blocked so far. They are blocked when this returns.
@@ -82,8 +65,9 @@ fn wakeups_since(before: u64, staged: &Staged, threads: u64) -> u64 {
 }
 
 fn t09_with_room_for_sixteen_every_thread_is_still_accounted_for(attach: AttachCase) -> TestOutcome {
-    let (threads, _mappings) = many_threads(attach)?;
-    let mut staged = Workload::ManyThreads(ManyThreads { threads }).stage();
+    let (load, _mappings) = many_threads(attach)?;
+    let threads = load.threads;
+    let mut staged = Workload::ManyThreads(load).stage();
     let before = blocked(&staged);
     let wakelat = Wakelat::hist(attach, &["--comm", "wl-many", "--max-tasks", "16"]);
     let performance = staged.perform();
@@ -102,8 +86,9 @@ fn t09_with_room_for_sixteen_every_thread_is_still_accounted_for(attach: AttachC
 }
 
 fn t09_with_room_for_all_no_thread_is_lost(attach: AttachCase) -> TestOutcome {
-    let (threads, _mappings) = many_threads(attach)?;
-    let mut staged = Workload::ManyThreads(ManyThreads { threads }).stage();
+    let (load, _mappings) = many_threads(attach)?;
+    let threads = load.threads;
+    let mut staged = Workload::ManyThreads(load).stage();
     let before = blocked(&staged);
     let wakelat = Wakelat::hist(attach, &["--comm", "wl-many", "--ring-size", "16M"]);
     let performance = staged.perform();

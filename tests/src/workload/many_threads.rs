@@ -8,6 +8,7 @@ use std::sync::{
 use serde::{Deserialize, Serialize};
 
 use super::{LoadReport, stage::Stage};
+use crate::{machine, skip::Skip, sysctl::Sysctl};
 
 /// Threads named `wl-many` that are all asleep, and are all woken at once, each exactly once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -17,9 +18,31 @@ pub struct ManyThreads {
 }
 
 /// Memory of one thread, in the kernel and in user space: bytes, rounded up.
-pub const THREAD_BYTES: u64 = 64 << 10;
+const THREAD_BYTES: u64 = 64 << 10;
+
+/// Mappings of one thread of Rust's library: its stack and its signal stack, each with a guard page.
+const MAPPINGS: u64 = 4;
 
 impl ManyThreads {
+    /// `wanted` threads, or as many as this machine has room for. Also returns the setting that makes room for them.
+    ///
+    /// # Errors
+    /// If there is no room for 100 threads.
+    pub fn with_room(wanted: u64) -> Result<(Self, Sysctl), Skip> {
+        let room = [
+            wanted,
+            machine::available_memory() / 2 / THREAD_BYTES,
+            Sysctl::get("kernel/threads-max") / 2,
+            Sysctl::get("kernel/pid_max") * 2 / 3,
+        ];
+        let threads = room.into_iter().min().unwrap_or(0);
+        if threads < 100 {
+            return Err(Skip::because(format!("needs room for 100 threads, found {threads}")));
+        }
+        println!("\n  {threads} threads");
+        Ok((Self { threads }, Sysctl::set("vm/max_map_count", 65_530 + threads * MAPPINGS)))
+    }
+
     pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
         let word = Arc::new(AtomicU32::new(0));
         let ran = Arc::new(AtomicU64::new(0));

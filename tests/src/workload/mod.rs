@@ -49,7 +49,7 @@ pub use cpu_hold::CpuHold;
 pub use cross_wake::CrossWake;
 pub use forks::ForkWorkload;
 pub use hogs::Hogs;
-pub use many_threads::{ManyThreads, THREAD_BYTES};
+pub use many_threads::ManyThreads;
 pub use messaging::Messaging;
 pub use migration::MigrationWorkload;
 pub use ping_pong::PingPong;
