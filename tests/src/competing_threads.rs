@@ -42,10 +42,15 @@ pub struct Account {
 impl Account {
     /// The account of thread `tid`, which must be blocked.
     pub fn of(tid: u32) -> Self {
+        Self { hidden_slices: Supervisor::now().switch_ins(), ..Self::without_hidden_slices(tid) }
+    }
+
+    /// The same without the hidden slices, which take longer to read: for many threads.
+    pub fn without_hidden_slices(tid: u32) -> Self {
         let path = format!("/proc/{tid}/schedstat");
         let line = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let fields: Vec<u64> = line.split_whitespace().map(|field| field.parse().expect("a number")).collect();
-        Self { waits: fields[2], waited_ns: fields[1], threads: 1, hidden_slices: Supervisor::now().switch_ins() }
+        Self { waits: fields[2], waited_ns: fields[1], threads: 1, hidden_slices: 0 }
     }
 
     /// All waits that a report of some tasks by the queue clock accounts for: those in its groups, and those of which only

@@ -45,6 +45,7 @@ pub mod shared;
 pub mod skip;
 pub mod sleep_places;
 pub mod spinner;
+pub mod stress_ng;
 pub mod suite;
 pub mod supervisor;
 pub mod switches;

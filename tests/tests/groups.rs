@@ -1,16 +1,18 @@
 //! Groups that the programs count in the kernel: each has exactly the waits of its tasks, and no wait is lost if
 //! there are more groups than there is room for.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, thread, time::Duration};
 
 use nix::sys::signal::Signal;
 use wakelat_tests::{
-    attached,
+    attached, attached_typed,
     cgroup::Hierarchy,
     competing_threads::{Account, CompetingThread, THREADS, set_affinity},
     machine, once, procfs,
     report::{JsonGroup, JsonReport, JsonSwitchIns},
+    stress_ng::{self, StressNg},
     suite::{Case, Skip, TestOutcome},
+    supervisor::Supervisor,
     wakelat::{AttachCase, Wakelat, command},
     workload::{Messaging, Performance, PingPong, Renamed, Workload, until},
 };
@@ -24,8 +26,9 @@ pub fn cases() -> Vec<Case> {
         waits_without_room_for_their_group_are_other,
         each_window_has_its_own_groups
     ];
+    let typed = attached_typed![each_task_of_stress_ng_has_the_waits_that_the_kernel_counts];
     let once = once![top_needs_samples_only_for_other_keys];
-    attached.into_iter().chain(once).collect()
+    attached.into_iter().chain(typed).chain(once).collect()
 }
 
 const QUEUED: [&str; 4] = ["--from", "queued", "--class", "runqueue"];
@@ -69,7 +72,7 @@ fn each_thread_has_the_waits_that_the_kernel_counts_for_it(attach: AttachCase) -
     std::thread::Builder::new().name(NAME.to_owned()).spawn(creator).expect("a thread can be started");
     let (creator, _) = answers.recv().expect("the creator answers");
     until("the creator is blocked", || procfs::is_blocked(creator));
-    let before = Account::of(creator);
+    let (before, supervisor) = (Account::without_hidden_slices(creator), Supervisor::now());
     let wakelat = hist(attach, &[&QUEUED, &["--by", "tid", "--comm", NAME]]);
     // Switches that the machine hides are noticed by the kernel's count of them, from the first one on that is seen. This
     // thread is switched to and from the creator's CPU, before the creator is.
@@ -81,30 +84,59 @@ fn each_thread_has_the_waits_that_the_kernel_counts_for_it(attach: AttachCase) -
     workers.iter().for_each(CompetingThread::finish);
     until("the creator is blocked", || procfs::is_blocked(creator));
     let report = wakelat.report();
-    let kernel: BTreeMap<u32, Account> = (workers.iter().map(|worker| (worker.tid, Account::of(worker.tid))))
-        .chain([(creator, Account::of(creator) - before)])
-        .collect();
+    let of_workers = workers.iter().map(|worker| (worker.tid, Account::without_hidden_slices(worker.tid)));
+    let of_creator = (creator, Account::without_hidden_slices(creator) - before);
+    let kernel: BTreeMap<u32, Account> = of_workers.chain([of_creator]).collect();
     let terms = report.coverage.switch_ins.expect("the queue clock counts switch-ins");
     assert_eq!((report.mode.as_str(), report.coverage.groups_merged), ("aggregate", 0), "{report:#?}");
     // All that the groups lack is accounted for; nothing, if every switch was seen.
-    missing_in_groups(&report, kernel, &terms).assert_is(not_in_a_group(&terms), &terms);
+    missing_in_groups(&by_tid(&report), &kernel, supervisor).assert_is(not_in_a_group(&terms), &terms);
     Ok(())
 }
 
-/// What the kernel has counted for these threads and their groups lack. No group has more.
-fn missing_in_groups(report: &JsonReport, kernel: BTreeMap<u32, Account>, terms: &JsonSwitchIns) -> Account {
-    let mut missing = Account::default();
-    for (tid, kernel) in kernel {
-        let group = report.with("tid", tid).next().unwrap_or_else(|| panic!("thread {tid} has no group: {report:#?}"));
-        let shown = Account { waits: group.count, waited_ns: group.sum_ns, ..Account::default() };
-        let timed = kernel.waits <= shown.waits + terms.not_timed || kernel.waits >= shown.waits;
-        assert!(timed && shown.waited_ns <= kernel.waited_ns, "thread {tid}: {shown:?} of {kernel:?}: {terms:?}");
-        missing.waits += kernel.waits.saturating_sub(shown.waits);
-        missing.waited_ns += kernel.waited_ns - shown.waited_ns;
-        missing.threads += kernel.threads;
-        missing.hidden_slices += kernel.hidden_slices;
-    }
-    missing
+/// The waits of each thread in a report by thread.
+fn by_tid(report: &JsonReport) -> BTreeMap<u32, Account> {
+    let waits = |group: &JsonGroup| {
+        let tid = group.key["tid"].as_u64().and_then(|tid| u32::try_from(tid).ok()).expect("a thread ID");
+        (tid, Account { waits: group.count, waited_ns: group.sum_ns, ..Account::default() })
+    };
+    report.groups.iter().map(waits).collect()
+}
+
+/// What the kernel has counted for these threads, which must be blocked, and their groups lack. No group has more.
+/// A thread has no group if none of its waits is known. `supervisor`: before the first of these waits.
+fn missing_in_groups(
+    found: &BTreeMap<u32, Account>,
+    kernel: &BTreeMap<u32, Account>,
+    supervisor: Supervisor,
+) -> Account {
+    let missing = |(tid, kernel): (&u32, &Account)| {
+        let found = found.get(tid).copied().unwrap_or_default();
+        let is_part = found.waits <= kernel.waits && found.waited_ns <= kernel.waited_ns;
+        assert!(is_part, "thread {tid}: {found:?} of {kernel:?}");
+        *kernel - found
+    };
+    let hidden_slices = (Supervisor::now() - supervisor).switch_ins();
+    Account { hidden_slices, ..kernel.iter().map(missing).sum::<Account>() }
+}
+
+/// Asserts that the groups of new threads have all waits that the kernel has counted for each: the terms have all that
+/// they lack. The threads must be blocked. `supervisor`: before the first of them began.
+fn assert_has_the_account_of_each(
+    found: &BTreeMap<u32, Account>,
+    tids: &[u32],
+    terms: &JsonSwitchIns,
+    supervisor: Supervisor,
+) {
+    let kernel = tids.iter().map(|tid| (*tid, Account::without_hidden_slices(*tid))).collect();
+    let (missing, terms_have) = (missing_in_groups(found, &kernel, supervisor), not_in_a_group(terms));
+    // What the terms have besides is of other tasks that the filter selects: the first one of a load.
+    let accounted = Account {
+        waits: terms_have.waits.min(missing.waits),
+        waited_ns: terms_have.waited_ns.min(missing.waited_ns),
+        ..Account::default()
+    };
+    missing.assert_is(accounted, terms);
 }
 
 /// The waits of selected tasks that are in no group.
@@ -121,7 +153,7 @@ fn each_task_of_a_messaging_load_has_the_waits_that_the_kernel_counts_for_it(att
     until("no task of another load is left", || tasks().is_empty());
     // The tasks begin while wakelat measures, so that all of their waits are known. Each has the name of the load's main
     // task, `wl-main`, until it sets its own.
-    let hidden_slices = Account::of(std::process::id()).hidden_slices;
+    let supervisor = Supervisor::now();
     let wakelat = hist(attach, &[&QUEUED, &["--by", "tid", "--comm", "wl-*"]]);
     let load = Messaging { groups: 2, fan: 4, messages: 200 };
     let mut staged = Workload::Messaging(load.clone()).stage();
@@ -130,21 +162,32 @@ fn each_task_of_a_messaging_load_has_the_waits_that_the_kernel_counts_for_it(att
     staged.perform();
     until("all tasks are blocked", || tids.iter().all(|tid| procfs::is_blocked(*tid)));
     let report = wakelat.report();
-    let before = Account { hidden_slices, ..Account::default() };
-    let kernel: BTreeMap<u32, Account> = tids.iter().map(|tid| (*tid, Account::of(*tid) - before)).collect();
-    drop(staged);
     let terms = report.coverage.switch_ins.expect("the queue clock counts switch-ins");
     assert_eq!((report.mode.as_str(), report.coverage.groups_merged), ("aggregate", 0), "{report:#?}");
-    let (missing, terms_have) = (missing_in_groups(&report, kernel, &terms), not_in_a_group(&terms));
-    // What the terms have besides is of the main task.
-    let accounted = Account {
-        waits: terms_have.waits.min(missing.waits),
-        waited_ns: terms_have.waited_ns.min(missing.waited_ns),
-        ..Account::default()
-    };
-    missing.assert_is(accounted, &terms);
+    assert_has_the_account_of_each(&by_tid(&report), &tids, &terms, supervisor);
+    drop(staged);
     // Only a task that was preempted in a sleeping state and then migrated has a wait with an unknown start.
     assert!(terms.unknown_start < tids.len() as u64 && terms.measured > 100, "{report:#?}");
+    Ok(())
+}
+
+fn each_task_of_stress_ng_has_the_waits_that_the_kernel_counts(attach: AttachCase) -> TestOutcome {
+    let path = StressNg::find()?;
+    let supervisor = Supervisor::now();
+    // All tasks but the first one begin under this name, while wakelat measures.
+    let wakelat = hist(attach, &[&QUEUED, &["--by", "tid", "--comm", stress_ng::NAME]]);
+    // A task for each of the two CPU hogs, and two tasks that wake each other for each of the two switchers.
+    let stress = StressNg::start(&path, &["--cpu", "2", "--switch", "2"], 2 + 2 * 2);
+    // The load itself: hogs that preempt each other and the tasks that switch.
+    thread::sleep(Duration::from_secs(1));
+    let tids = stress.stop();
+    let report = wakelat.report();
+    let terms = report.coverage.switch_ins.expect("the queue clock counts switch-ins");
+    println!("\n  {} tasks: {terms:?}", tids.len());
+    assert_eq!((report.mode.as_str(), report.coverage.groups_merged), ("aggregate", 0), "{report:#?}");
+    assert_has_the_account_of_each(&by_tid(&report), &tids, &terms, supervisor);
+    drop(stress);
+    assert!(terms.measured > 1_000, "{report:#?}");
     Ok(())
 }
 

@@ -8,8 +8,8 @@ pub const COMPILER_PACKAGES: &[&str] = &["rustc-web", "libstd-rust-web-dev-bpf"]
 /// What building bpf-linker needs, besides the C compiler, which cargo has already used to link xtask.
 pub const LINKER_PACKAGES: &[&str] = &["llvm-22-dev"];
 
-/// Independent tools that tests compare wakelat's figures with, a browser, and a terminal.
-const TEST_PACKAGES: &[&str] = &["linux-perf", "libbpf-tools", PROMETHEUS, "chromium", "tmux"];
+/// Independent tools that tests compare wakelat's figures with, a browser, a terminal, and a load.
+const TEST_PACKAGES: &[&str] = &["linux-perf", "libbpf-tools", PROMETHEUS, "chromium", "tmux", "stress-ng"];
 
 /// It scrapes `wakelat serve` in the tests, which start it themselves. Debian's package starts it as a service.
 pub const PROMETHEUS: &str = "prometheus";
