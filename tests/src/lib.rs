@@ -18,6 +18,7 @@ pub mod compare;
 pub mod competing_threads;
 pub mod concurrent;
 pub mod cpu_interrupts;
+pub mod csv_report;
 pub mod documents;
 pub mod echo;
 pub mod empty_program;

@@ -8,13 +8,15 @@ use wakelat_tests::{
     attached, attached_typed,
     cgroup::Hierarchy,
     competing_threads::{Account, CompetingThread, THREADS, set_affinity},
+    csv_report::CsvReport,
     machine, once, procfs,
     report::{JsonGroup, JsonReport, JsonSwitchIns},
     stress_ng::{self, StressNg},
     suite::{Case, Skip, TestOutcome},
     supervisor::Supervisor,
+    sysctl::Sysctl,
     wakelat::{AttachCase, Wakelat, command},
-    workload::{Messaging, Performance, PingPong, Renamed, Workload, until},
+    workload::{ManyThreads, Messaging, Performance, PingPong, Renamed, Workload, until},
 };
 
 pub fn cases() -> Vec<Case> {
@@ -26,7 +28,10 @@ pub fn cases() -> Vec<Case> {
         waits_without_room_for_their_group_are_other,
         each_window_has_its_own_groups
     ];
-    let typed = attached_typed![each_task_of_stress_ng_has_the_waits_that_the_kernel_counts];
+    let typed = attached_typed![
+        each_task_of_stress_ng_has_the_waits_that_the_kernel_counts,
+        each_of_many_threads_has_the_waits_that_the_kernel_counts
+    ];
     let once = once![top_needs_samples_only_for_other_keys];
     attached.into_iter().chain(typed).chain(once).collect()
 }
@@ -188,6 +193,36 @@ fn each_task_of_stress_ng_has_the_waits_that_the_kernel_counts(attach: AttachCas
     assert_has_the_account_of_each(&by_tid(&report), &tids, &terms, supervisor);
     drop(stress);
     assert!(terms.measured > 1_000, "{report:#?}");
+    Ok(())
+}
+
+fn each_of_many_threads_has_the_waits_that_the_kernel_counts(attach: AttachCase) -> TestOutcome {
+    /// Memory for the groups of a thread: its waits in a second are in some octaves of the histogram, on some CPUs.
+    const GROUP_BYTES: u64 = 6_000;
+    let (load, _mappings) = ManyThreads::with_room(20_000)?;
+    let threads = load.threads;
+    // A slot for each TID: the start of a wait is unknown if another task of the machine has used the slot meanwhile.
+    let slots = Sysctl::get("kernel/pid_max").next_power_of_two().to_string();
+    let memory = (threads * GROUP_BYTES).to_string();
+    let room = ["--max-groups", "100000", "--group-memory", &memory, "--max-tasks", &slots];
+    let arguments = ["hist", "--csv", "--by", "tid", "--comm", "wl-ma*"];
+    let supervisor = Supervisor::now();
+    // All threads begin under the name of the load's main task, `wl-main`, while wakelat measures.
+    let wakelat = Wakelat::measuring(command(&[&arguments[..], &QUEUED, &room, attach.arguments()].concat()));
+    let mut staged = Workload::ManyThreads(load).stage();
+    staged.perform();
+    let tids = procfs::other_threads(staged.pid());
+    tids.iter().for_each(|tid| until("all threads are blocked", || procfs::is_blocked(*tid)));
+    wakelat.signal(Signal::SIGINT);
+    let ended = wakelat.end();
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let CsvReport { by_tid, groups_merged, switch_ins } = CsvReport::parse(&ended.stdout);
+    println!("  {switch_ins:?}");
+    assert_eq!((tids.len() as u64, groups_merged), (threads, 0));
+    assert_has_the_account_of_each(&by_tid, &tids, &switch_ins, supervisor);
+    drop(staged);
+    // Each has begun, and was woken once.
+    assert!(switch_ins.measured > threads * 3 / 2, "{switch_ins:?}");
     Ok(())
 }
 
