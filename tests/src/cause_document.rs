@@ -18,9 +18,9 @@ pub fn counted(attach: AttachCase, arguments: &[&str]) -> Wakelat {
     Wakelat::measuring(command(&[&all[..], arguments].concat()))
 }
 
-/// Ends the run as Ctrl-C does, and returns its document. Checks that all causes add up, that each wait that was
-/// measured is divided, and that no time is `untracked_group` as long as the kernel's tables have room: what a division
-/// leaves out would be there.
+/// Ends the run as Ctrl-C does, and returns its document. Checks that all causes and buckets add up, that each wait that
+/// was measured is divided, and that no time is `untracked_group` as long as the kernel's tables have room: what a
+/// division leaves out would be there.
 pub fn document(wakelat: Wakelat) -> Value {
     wakelat.signal(Signal::SIGINT);
     let ended = wakelat.end();
@@ -30,12 +30,27 @@ pub fn document(wakelat: Wakelat) -> Value {
     for waits in std::iter::once(&document).chain(list(&document["groups"])) {
         let sum: u64 = list(&waits["causes"]).iter().map(|one| number(&one["sum_ns"])).sum();
         assert_eq!(sum, number(&waits["sum_ns"]), "the causes do not add up: {waits}");
+        assert_buckets(waits);
     }
     assert_eq!(document["waits"], document["coverage"]["switch_ins"]["measured"], "{document}");
     let has_room =
         document["pairs_lost"] == 0 && !list(&document["groups"]).iter().any(|group| group["group"].is_null());
     assert!(!has_room || cause(&document, "untracked_group") == 0, "time is missing: {document}");
     document
+}
+
+/// Asserts that the buckets hold all of these waits, and that the sum and the longest of them lie within their bounds.
+fn assert_buckets(waits: &Value) {
+    let buckets = list(&waits["buckets"]).iter();
+    let buckets: Vec<_> = buckets.map(|one| ["from_ns", "to_ns", "count"].map(|field| number(&one[field]))).collect();
+    let (mut count, mut least_ns, mut above_ns) = (0u64, 0u64, 0u64);
+    for [from_ns, to_ns, waits] in &buckets {
+        (count, least_ns, above_ns) = (count + waits, least_ns + from_ns * waits, above_ns + to_ns * waits);
+    }
+    let (sum_ns, max_ns) = (number(&waits["sum_ns"]), number(&waits["max_ns"]));
+    assert_eq!(count, number(&waits["waits"]), "the buckets do not add up: {waits}");
+    assert!((least_ns..=above_ns).contains(&sum_ns), "{least_ns} to {above_ns} ns: {waits}");
+    assert!(buckets.last().is_none_or(|[from_ns, to_ns, _]| (*from_ns..*to_ns).contains(&max_ns)), "{waits}");
 }
 
 /// The time of a cause: ns.

@@ -183,14 +183,14 @@ impl Names for GroupNames<'_> {
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct BucketDocument {
+pub struct BucketDocument {
     /// Smallest value in the bucket.
-    from_ns: u64,
+    pub from_ns: u64,
     /// Smallest value above the bucket: `from_ns <= value < to_ns`. The highest possible bucket ends at
     /// 18446744073709551615 = 2^64 − 1 and includes it.
-    to_ns: u64,
+    pub to_ns: u64,
     /// Number of waits in the bucket.
-    count: u64,
+    pub count: u64,
 }
 
 #[derive(Serialize)]

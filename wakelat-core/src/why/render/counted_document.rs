@@ -9,7 +9,7 @@ use crate::{
     render::{
         Style,
         coverage_document::CoverageDocument,
-        report_document::{OverheadDocument, SamplingDocument, WindowDocument},
+        report_document::{BucketDocument, OverheadDocument, SamplingDocument, WindowDocument},
     },
     report::Report,
     why::counted::{
@@ -119,16 +119,21 @@ struct TotalDocument {
     p50_bound_ns: u64,
     /// 99 % of the waits are at most this long; the bound is at most a quarter too high from 32 ns on.
     p99_bound_ns: u64,
+    /// The distribution, in rising order, without empty buckets; the counts add up to `waits`. Each power of two from
+    /// 32 on is divided into four buckets; below, buckets are 8 ns wide.
+    buckets: Vec<BucketDocument>,
 }
 
 impl TotalDocument {
     fn new(total: &GroupTotal) -> Self {
+        let bucket = |(from_ns, to_ns, count)| BucketDocument { from_ns, to_ns, count };
         Self {
             waits: total.waits,
             sum_ns: total.sum_ns,
             max_ns: total.max_ns,
             p50_bound_ns: total.quantile_bound_ns(500),
             p99_bound_ns: total.quantile_bound_ns(990),
+            buckets: total.buckets().map(bucket).collect(),
         }
     }
 }
@@ -201,6 +206,8 @@ struct PairsRestDocument {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::{render::testing::report, report::LatencyFrom, why::counted::summary::testing::one_neighbour};
 
@@ -211,6 +218,21 @@ mod tests {
         write(&one_neighbour(), &report, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!((json_schemas::assert_valid(&text), text.lines().count()), (1, 1));
+    }
+
+    #[test]
+    fn the_buckets_of_all_and_of_each_group_hold_their_waits() {
+        let mut out = Vec::new();
+        let report = Report { from: LatencyFrom::Queued, ..report(Vec::new()) };
+        write(&one_neighbour(), &report, &mut out).unwrap();
+        let document: Value = serde_json::from_slice(&out).unwrap();
+        let bucket = |from_ns: u64, to_ns: u64| json!({"from_ns": from_ns, "to_ns": to_ns, "count": 1});
+        // Waits of 2.01 ms, 3.05 ms and 7.04 ms.
+        let [least, middle, most] =
+            [bucket(1_835_008, 2_097_152), bucket(2_621_440, 3_145_728), bucket(6_291_456, 7_340_032)];
+        let [nginx, session] = [&document["groups"][0], &document["groups"][1]].map(|group| &group["buckets"]);
+        assert_eq!(document["buckets"], json!([least, middle, most]));
+        assert_eq!((nginx, session), (&json!([middle, most]), &json!([least])));
     }
 
     /// With `WAKELAT_ACCEPT_SCHEMAS` set, the test writes the schema.
