@@ -13,6 +13,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     clock::now_ns,
+    grace_periods::GracePeriodThread,
     machine, once,
     report::JsonTerms,
     suite::{Case, Skip, TestOutcome},
@@ -205,6 +206,8 @@ fn each_command_ends_soon_after_its_window_on_an_overloaded_machine() -> TestOut
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("busy.wakelat");
     let file = file.to_str().expect("a path");
+    // Detaching waits for grace periods, whose thread would have its turn after 400 tasks.
+    let _soon = GracePeriodThread::real_time();
     // As `perf bench sched messaging -g 10`, but without an end.
     let load = Messaging { groups: 10, fan: 20, messages: usize::MAX / 1_000 };
     for view in [&["hist", "--json"][..], &["why", "--json"], &["trace", "--json"], &["record", "-o", file]] {

@@ -1,11 +1,8 @@
 //! A clock of each CPU that runs while an interrupt or a softirq does: for the causes of waits, on kernels that do not
 //! count that time themselves (`CONFIG_IRQ_TIME_ACCOUNTING`).
-
-use core::ptr;
-
-/// The interrupts of a CPU. The program of an interrupt may run between any two accesses of a softirq's program, so that each
-/// access is one of memory and in the order of the code. It leaves `active` as it found it, and changes the other words only
-/// while nothing is active.
+/// The interrupts of a CPU. The program of an interrupt may run between any two of these calls by the program of a softirq,
+/// which makes them in this order in memory, too: the other one leaves the active sources as it found them, and changes the
+/// rest only while nothing is active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct InterruptClock {
@@ -40,66 +37,51 @@ impl InterruptClock {
     /// An interrupt or softirq of `source` begins, maybe during one of another source. Returns whether the clock starts:
     /// then [`Self::start`] is called.
     #[inline(always)]
-    pub fn enter(&mut self, source: u8) -> bool {
-        let (bit, active) = (1 << source, read(&self.active));
+    pub const fn enter(&mut self, source: u8) -> bool {
+        let bit = 1 << source;
         // If it is active already, its end was not seen, nor what became of the others.
-        let others = if active & bit != 0 { 0 } else { active };
-        write(&mut self.active, others | bit);
+        let others = if self.active & bit != 0 { 0 } else { self.active };
+        self.active = others | bit;
         others == 0
     }
 
     /// The clock starts.
     #[inline(always)]
-    pub fn start(&mut self, now_ns: u64) {
-        write(&mut self.since_ns, now_ns);
+    pub const fn start(&mut self, now_ns: u64) {
+        self.since_ns = now_ns;
     }
 
-    /// Whether an interrupt or softirq of `source` ends the active time. One whose beginning was not seen does not.
+    /// Whether an interrupt or softirq of `source` ends the active time: then [`Self::stop`] is called. One whose beginning was
+    /// not seen does not.
     #[inline(always)]
-    pub fn is_last(&self, source: u8) -> bool {
-        read(&self.active) == 1 << source
+    pub const fn is_last(&self, source: u8) -> bool {
+        self.active == 1 << source
     }
 
-    /// An interrupt or softirq of `source` ends. `now_ns`: the time, if it [is the last](Self::is_last).
+    /// The clock stops.
     #[inline(always)]
-    pub fn exit(&mut self, source: u8, now_ns: Option<u64>) {
-        if let Some(now_ns) = now_ns {
-            let since_ns = read(&self.since_ns);
-            let active_ns = now_ns.saturating_sub(since_ns);
-            let sum_ns = read(&self.sum_ns).wrapping_add(active_ns);
-            write(&mut self.sum_ns, sum_ns);
-            if active_ns > read(&self.longest_ns) {
-                write(&mut self.longest_ns, active_ns);
-                write(&mut self.longest_since_ns, since_ns);
-            }
+    pub const fn stop(&mut self, now_ns: u64) {
+        let active_ns = now_ns.saturating_sub(self.since_ns);
+        self.sum_ns = self.sum_ns.wrapping_add(active_ns);
+        if active_ns > self.longest_ns {
+            (self.longest_ns, self.longest_since_ns) = (active_ns, self.since_ns);
         }
-        let active = read(&self.active) & !(1 << source);
-        write(&mut self.active, active);
+    }
+
+    /// An interrupt or softirq of `source` has ended.
+    #[inline(always)]
+    pub const fn leave(&mut self, source: u8) {
+        self.active &= !(1 << source);
     }
 
     /// The interrupts and softirqs until a switch. A softirq that is active then is run by a task that loses its CPU, as
     /// PREEMPT_RT does: it counts for that task.
     #[inline(always)]
-    pub fn at_switch(&mut self) -> CountedInterrupts {
-        write(&mut self.active, 0);
-        let longest_ns = read(&self.longest_ns);
-        if longest_ns != 0 {
-            write(&mut self.longest_ns, 0);
-        }
-        CountedInterrupts { sum_ns: read(&self.sum_ns), longest_ns, longest_since_ns: read(&self.longest_since_ns) }
+    pub const fn at_switch(&mut self) -> CountedInterrupts {
+        self.active = 0;
+        let longest_ns = core::mem::replace(&mut self.longest_ns, 0);
+        CountedInterrupts { sum_ns: self.sum_ns, longest_ns, longest_since_ns: self.longest_since_ns }
     }
-}
-
-#[inline(always)]
-fn read(word: &u64) -> u64 {
-    // SAFETY: a reference is valid for reads.
-    unsafe { ptr::read_volatile(word) }
-}
-
-#[inline(always)]
-fn write(word: &mut u64, value: u64) {
-    // SAFETY: a reference is valid for writes.
-    unsafe { ptr::write_volatile(word, value) };
 }
 
 #[cfg(test)]
@@ -116,8 +98,10 @@ mod tests {
                     clock.start(now_ns);
                 }
             } else {
-                let is_last = clock.is_last(source);
-                clock.exit(source, is_last.then_some(now_ns));
+                if clock.is_last(source) {
+                    clock.stop(now_ns);
+                }
+                clock.leave(source);
             }
         }
         clock.at_switch().sum_ns
@@ -152,10 +136,11 @@ mod tests {
         clock.start(100);
         assert_eq!(clock.at_switch().sum_ns, 0);
         assert!(!clock.is_last(SOFTIRQ));
-        clock.exit(SOFTIRQ, None);
+        clock.leave(SOFTIRQ);
         assert!(clock.enter(IRQ));
         clock.start(500);
-        clock.exit(IRQ, Some(520));
+        clock.stop(520);
+        clock.leave(IRQ);
         let counted = clock.at_switch();
         assert_eq!(counted, CountedInterrupts { sum_ns: 20, longest_ns: 20, longest_since_ns: 500 });
         // The next slice has none.

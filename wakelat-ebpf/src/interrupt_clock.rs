@@ -1,6 +1,8 @@
 //! How long interrupts and softirqs had this CPU, counted by the programs on their tracepoints: see
 //! [`wakelat_common::interrupt_clock`].
 
+use core::arch::asm;
+
 use aya_ebpf::{Global, btf_maps::PerCpuArray, helpers::bpf_ktime_get_ns, macros::btf_map};
 use wakelat_common::{interrupt_clock::InterruptClock, wait_division::LongestInterrupt};
 
@@ -24,7 +26,9 @@ pub fn is_used() -> bool {
 #[inline(always)]
 pub fn enter(source: u8) {
     let Some(clock) = get().filter(|_| program_run_budget::allows_run()) else { return };
-    if clock.enter(source) {
+    let starts = clock.enter(source);
+    write_before_going_on();
+    if starts {
         // SAFETY: no arguments, no side effects.
         clock.start(unsafe { bpf_ktime_get_ns() });
     }
@@ -34,9 +38,19 @@ pub fn enter(source: u8) {
 #[inline(always)]
 pub fn exit(source: u8) {
     let Some(clock) = get().filter(|_| program_run_budget::allows_run()) else { return };
-    let is_last = clock.is_last(source);
-    // SAFETY: no arguments, no side effects.
-    clock.exit(source, is_last.then(|| unsafe { bpf_ktime_get_ns() }));
+    if clock.is_last(source) {
+        // SAFETY: no arguments, no side effects.
+        clock.stop(unsafe { bpf_ktime_get_ns() });
+    }
+    write_before_going_on();
+    clock.leave(source);
+}
+
+/// What has been written so far is in memory before the compiler goes on: an interrupt may come.
+#[inline(always)]
+fn write_before_going_on() {
+    // SAFETY: copies a register to itself. An instruction, because 5.10 refuses line info without one.
+    unsafe { asm!("{0} = {0}", inout(reg) 0_u64 => _, options(preserves_flags)) };
 }
 
 /// The time in interrupts and softirqs until a switch on this CPU: ns. Writes the longest of them since the switch before
@@ -59,6 +73,6 @@ pub fn at_switch(longest: *mut LongestInterrupt) -> u64 {
 
 #[inline(always)]
 fn get() -> Option<&'static mut InterruptClock> {
-    // SAFETY: this CPU's own entry, and each access to its words is one of memory: see `InterruptClock`.
+    // SAFETY: this CPU's own entry. A program that interrupts another one finds what that wrote last: see `InterruptClock`.
     INTERRUPT_CLOCK.get_ptr_mut(0).map(|clock| unsafe { &mut *clock })
 }

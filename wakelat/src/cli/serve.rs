@@ -43,7 +43,7 @@ pub(super) struct ServeFlags {
     /// Count interrupts and softirqs as a cause of their own (irq), not as time of the task that they interrupt (none);
     /// kernels with CONFIG_IRQ_TIME_ACCOUNTING always do [default: none]
     #[arg(long, value_name = "EVENTS", value_enum, hide_possible_values = true, help_heading = "Service")]
-    collect: Option<ServiceCollect>,
+    collect: Option<ServiceCollectName>,
 
     /// Read settings from FILE (TOML), and again on SIGHUP; flags override it
     #[arg(long, value_name = "FILE", help_heading = "Service")]
@@ -105,6 +105,24 @@ pub(super) struct ServeFlags {
     keep_privileges: bool,
 }
 
+/// What is collected besides switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ServiceCollectName {
+    /// Nothing
+    None,
+    /// IRQs and softirqs
+    Irq,
+}
+
+impl From<ServiceCollectName> for ServiceCollect {
+    fn from(name: ServiceCollectName) -> Self {
+        match name {
+            ServiceCollectName::None => Self::None,
+            ServiceCollectName::Irq => Self::Irq,
+        }
+    }
+}
+
 /// Which values an exported point has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum TemporalityName {
@@ -134,7 +152,7 @@ impl ServeFlags {
             listen: self.listen,
             max_series: self.max_series,
             max_overhead: self.max_overhead,
-            collect: self.collect,
+            collect: self.collect.map(Into::into),
             otlp: self.otlp.map(|endpoint| OtlpSettings { endpoint, interval_ns, temporality }),
             kubelet: self.kubelet.map(kubelet).transpose()?,
             capture: self.captures.settings()?,

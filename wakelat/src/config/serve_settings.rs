@@ -2,7 +2,6 @@
 
 use std::{fs, path::Path};
 
-use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use wakelat_core::service::constant_labels::ConstantLabels;
 
@@ -22,7 +21,7 @@ pub struct ServeSettings {
     pub max_series: usize,
     /// The limit of the overhead.
     pub max_overhead: ServiceLimit,
-    /// What is traced besides switches.
+    /// What is collected besides switches.
     pub collect: ServiceCollect,
     /// The cgroups that may have series of their own.
     pub cgroups: CgroupSelection,
@@ -56,14 +55,14 @@ impl Default for ServeSettings {
     }
 }
 
-/// What a service traces besides switches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
+/// What a service collects besides switches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServiceCollect {
-    /// Nothing
+    /// Nothing.
     #[default]
     None,
-    /// Interrupts and softirqs, if the kernel does not count their time
+    /// Interrupts and softirqs, if the kernel does not count their time.
     Irq,
 }
 
