@@ -24,9 +24,13 @@ fn main() -> ExitCode {
     let Invocation { command, verbosity } = match cli::parse(std::env::args_os()) {
         Ok(invocation) => invocation,
         Err(error) => {
-            let Err(failed) = error.print() else { return error.exit_code().into() };
-            status(format_args!("error: cannot write to standard output: {failed}"));
-            return ExitCode::FAILURE;
+            return match error.print() {
+                Err(failed) if failed.kind() != io::ErrorKind::BrokenPipe => {
+                    status(format_args!("error: cannot write to standard output: {failed}"));
+                    ExitCode::FAILURE
+                }
+                _ => error.exit_code().into(),
+            };
         }
     };
     log(verbosity);
