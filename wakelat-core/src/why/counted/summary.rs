@@ -34,7 +34,7 @@ pub enum CountedCause {
     Throttled,
     /// The task was on the queue of another CPU, before it migrated.
     OtherQueue,
-    /// Tasks of groups for which the kernel's tables had no room.
+    /// User tasks ran, and the kernel's tables had no room for the pair of groups; or the group that waited had none.
     UntrackedGroup,
     /// The time is before the last 64 switches of the CPU.
     BeforeHistory,
