@@ -51,14 +51,14 @@ struct WhyCausesDocument<'a> {
     /// What a group is: `cgroup`, `container` or `comm`.
     #[cfg_attr(test, schemars(extend("enum" = ["cgroup", "container", "comm"])))]
     by: &'static str,
-    /// The largest cause, in words; `null` without waits.
+    /// The largest cause, in words; `null` without waiting time.
     finding: Option<String>,
     /// All waits.
     #[serde(flatten)]
     all: TotalDocument,
     /// Their causes, most time first; they add up to `sum_ns`.
     causes: Vec<CauseDocument>,
-    /// The groups that waited, the one with the most waiting time first.
+    /// The groups that waited, the one with the most waiting time first; the one whose name is `null` comes last.
     groups: Vec<GroupDocument<'a>>,
     /// Groups beyond `--max-groups` (`serve`: `--max-series`), merged into the one whose name is `null`.
     groups_merged: u64,
