@@ -5,7 +5,8 @@ use std::{
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{self, Child, Command, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
     time::Duration,
 };
 
@@ -29,10 +30,19 @@ pub fn get(port: u16, path: &str, accept: &str) -> Option<String> {
     head.split(' ').nth(1).is_some_and(|status| status == "200").then(|| body.to_owned())
 }
 
-/// A port that no process listens on.
+/// A port that no process listens on and that no other call returns. It is none that the kernel gives to a connection
+/// (`net.ipv4.ip_local_port_range` begins at 32768): tests that run concurrently make many.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
+    const FIRST: u16 = 20_000;
+    const PORTS: u16 = 10_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Another run of the tests begins elsewhere.
+    let begin = process::id() % u32::from(PORTS);
+    let mut ports = (0..PORTS).map(|_| {
+        let step = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
+        FIRST + ((begin + step) % u32::from(PORTS)) as u16
+    });
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a port")
 }
 
 /// Which histograms Prometheus requests and stores.

@@ -11,6 +11,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     attached_typed,
+    cause_document::is_not_separated,
     cgroup::Hierarchy,
     http::{self, MetricSamples, get, send},
     machine,
@@ -124,7 +125,7 @@ fn a_cgroup_has_the_waits_that_the_kernel_has_counted_for_its_tasks(attach: Atta
 
 fn every_figure_is_the_same_in_both_formats_and_in_json(attach: AttachCase) -> TestOutcome {
     Hierarchy::find()?;
-    let service = Service::start(attach, &[]);
+    let service = Service::start(attach, &["--collect", "irq"]);
     // The reading at the start may have no waits.
     service.scrape();
     let open = "application/openmetrics-text;version=1.0.0;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
@@ -155,6 +156,7 @@ fn every_figure_is_the_same_in_both_formats_and_in_json(attach: AttachCase) -> T
     let terms: JsonSwitchIns =
         serde_json::from_value(document["coverage"]["switch_ins"].clone()).expect("the terms of switch-ins");
     assert_eq!(number(&document["waits"]), terms.measured, "{document}");
+    assert!(!is_not_separated(&document, "interrupts"), "they are traced: {document}");
     let has =
         |line: &str| assert!(prometheus.body.contains(&format!("{line}\n")), "no `{line}` in {}", prometheus.body);
     has(&format!("wakelat_switch_ins_seen_total {}", terms.seen));

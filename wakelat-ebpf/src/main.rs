@@ -36,6 +36,7 @@ mod group;
 mod histogram;
 #[cfg(target_arch = "bpf")]
 mod interrupt;
+#[cfg(target_arch = "bpf")]
 mod interrupt_clock;
 #[cfg(target_arch = "bpf")]
 mod kernel_structs;
@@ -79,6 +80,7 @@ mod throttled_clocks;
 mod wait_causes;
 #[cfg(target_arch = "bpf")]
 mod wait_record;
+#[cfg(target_arch = "bpf")]
 mod wait_settings;
 #[cfg(target_arch = "bpf")]
 mod waiting_tasks;
