@@ -19,7 +19,7 @@ pub struct CsvReport {
 }
 
 impl CsvReport {
-    /// Parses the titles and the rows, no cell of which may have a comma.
+    /// Parses the titles and the rows. No cell may contain a comma.
     ///
     /// # Panics
     /// If there is no row, a column is missing, or a cell is not a number as it should be.

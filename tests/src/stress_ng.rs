@@ -53,8 +53,8 @@ impl StressNg {
         self.workers()
     }
 
-    /// Its processes, each with one thread, except the first one and those that have ended.
-    fn workers(&self) -> Vec<u32> {
+    /// Its running processes, each with one thread, except the first one.
+    pub fn workers(&self) -> Vec<u32> {
         let first = self.child.id();
         let is_own = |tid: &u32| getpgid(Some(Pid::from_raw(*tid as i32))).is_ok_and(|group| group == self.group());
         let lives = |tid: &u32| procfs::state(*tid).is_some_and(|state| state != 'Z');

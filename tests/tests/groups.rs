@@ -1,7 +1,7 @@
 //! Groups that the programs count in the kernel: each has exactly the waits of its tasks, and no wait is lost if
 //! there are more groups than there is room for.
 
-use std::{collections::BTreeMap, thread, time::Duration};
+use std::collections::BTreeMap;
 
 use nix::sys::signal::Signal;
 use wakelat_tests::{
@@ -183,8 +183,11 @@ fn each_task_of_stress_ng_has_the_waits_that_the_kernel_counts(attach: AttachCas
     let wakelat = hist(attach, &[&QUEUED, &["--by", "tid", "--comm", stress_ng::NAME]]);
     // A task for each of the two CPU hogs, and two tasks that wake each other for each of the two switchers.
     let stress = StressNg::start(&path, &["--cpu", "2", "--switch", "2"], 2 + 2 * 2);
-    // The load itself: hogs that preempt each other and the tasks that switch.
-    thread::sleep(Duration::from_secs(1));
+    let waits = || stress.workers().into_iter().map(|tid| Account::of(tid).waits).collect::<Vec<u64>>();
+    until("hogs have been preempted, and switchers have woken each other", || {
+        let waits = waits();
+        waits.iter().all(|waits| *waits >= 20) && waits.iter().sum::<u64>() >= 20_000
+    });
     let tids = stress.stop();
     let report = wakelat.report();
     let terms = report.coverage.switch_ins.expect("the queue clock counts switch-ins");

@@ -216,8 +216,8 @@ fn wakee_stacks<'a>(document: &'a Value, comm: &str) -> Vec<&'a Value> {
     stacks.filter(|stack| !stack.is_null()).collect()
 }
 
-/// Stacks that no task has had for a while make room in the kernel's map for others. Those of tasks that slept all the
-/// time can still be shown.
+/// Stacks that no task has had for a while make room in the kernel's map for others. The stacks of tasks that slept
+/// all the time can still be shown.
 fn unused_stacks_make_room_for_others(attach: AttachCase) -> TestOutcome {
     /// Three times as many as the map has room for: by then, nearly all of its buckets are occupied.
     const BEFORE: usize = 3 * 4_096;

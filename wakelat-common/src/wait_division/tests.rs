@@ -117,8 +117,8 @@ fn stolen_and_interrupt_time_come_out_of_the_slice_in_which_they_happened() {
     );
 }
 
-/// A slice of 1,000 ns, the last 300 of which are an interrupt of 200 ns and the return to the task. There was also one of
-/// 20 ns, it is not known where.
+/// A slice of 1,000 ns: 300 ns before its end, an interrupt of 200 ns begins. There was another one of 20 ns, and it is not
+/// known when.
 #[test]
 fn the_longest_interrupt_counts_for_the_waits_that_it_was_in() {
     let irq_of = |latency_ns| {

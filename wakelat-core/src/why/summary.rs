@@ -208,7 +208,7 @@ impl SummaryBuilder {
         self.folded.as_ref()
     }
 
-    /// Passes each kernel and user stack to `visit` that may still have to be symbolized: those of tasks that have not
+    /// Passes each kernel and user stack to `visit` that may still have to be symbolized: of tasks that have not
     /// run yet, of the longest waits, and of folded lines. A stack can come more than once.
     pub fn visit_stacks(&self, visit: &mut dyn FnMut(StackId, StackId)) {
         let longest = self.worst.waits().iter().chain(self.groups.longest()).flat_map(|wait| wait.stacks.known());

@@ -166,7 +166,7 @@ fn counts_by_queue_clock(settings: &Settings) -> bool {
     settings.queue_clock && settings.causes.is_none() && settings.timeline.is_none()
 }
 
-/// Whether the settings are those of `OneHistogram` (`wakelat-ebpf/src/wait_settings.rs`).
+/// Whether the settings have the values that `OneHistogram` (`wakelat-ebpf/src/wait_settings.rs`) makes constants.
 fn has_one_histogram(settings: &Settings) -> bool {
     settings.aggregate
         && settings.groups.is_none()
