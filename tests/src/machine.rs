@@ -62,6 +62,13 @@ pub fn ring_buffer_may_sleep() -> bool {
     is_preempt_rt() && major.is_some_and(|major| major < 6)
 }
 
+/// Whether the kernel reserves a part of each CPU for tasks that are not real-time
+/// (Documentation/scheduler/sched-rt-group.rst).
+pub fn throttles_real_time() -> bool {
+    let runtime_us = fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").unwrap_or_default();
+    runtime_us.trim().parse::<i64>().is_ok_and(|runtime_us| runtime_us >= 0)
+}
+
 /// Size of a page of memory, and of a page of a trace buffer: bytes.
 pub fn page_size() -> usize {
     rustix::param::page_size()

@@ -9,17 +9,20 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use nix::sys::signal::Signal;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::Value;
 use wakelat_tests::{
     clock::now_ns,
     grace_periods::GracePeriodThread,
-    machine, once,
+    machine, once, procfs,
     report::JsonTerms,
     suite::{Case, Skip, TestOutcome},
     task::{Policy, TaskPlacement},
     wakelat::{RunOutput, Wakelat, command},
-    workload::{Messaging, Performance, PingPong, Staged, Workload},
+    workload::{Messaging, Performance, PingPong, Staged, Workload, until},
 };
 
 pub fn cases() -> Vec<Case> {
@@ -32,6 +35,7 @@ pub fn cases() -> Vec<Case> {
         a_busy_machine_is_aggregated_in_the_kernel,
         records_of_two_cpus_come_in_the_order_of_time,
         each_command_ends_soon_after_its_window_on_an_overloaded_machine,
+        a_signal_is_noticed_before_a_full_ring_buffer_is_read,
     ]
 }
 
@@ -212,9 +216,7 @@ fn each_command_ends_soon_after_its_window_on_an_overloaded_machine() -> TestOut
     let load = Messaging { groups: 10, fan: 20, messages: usize::MAX / 1_000 };
     for view in [&["hist", "--json"][..], &["why", "--json"], &["trace", "--json"], &["record", "-o", file]] {
         let mut messaging = Workload::Messaging(load.clone()).stage();
-        // Without a priority, the reader of `why` has its turn among all tasks until the window has ended, so that its last
-        // batch of events takes as long as the other load of the machine lets it.
-        let mut line = command(&[view, &["-d", "3", "--rt-priority", "1"]].concat());
+        let mut line = command(&[view, &["-d", "3"]].concat());
         let mut child = line.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat can be run");
         let output = child.stdout.take().expect("piped");
         let reader = thread::spawn(move || last_line(output));
@@ -237,5 +239,39 @@ fn each_command_ends_soon_after_its_window_on_an_overloaded_machine() -> TestOut
         assert!((0..AFTER_NS).contains(&after_ns), "{view:?} ended {after_ns} ns after its window");
         assert!(report["coverage"]["measured"].as_u64().is_some_and(|waits| waits > 0), "{view:?}: {report}");
     }
+    Ok(())
+}
+
+/// The reader has its turn among all tasks until it notices the signal, which takes long on an overloaded machine.
+fn a_signal_is_noticed_before_a_full_ring_buffer_is_read() -> TestOutcome {
+    if machine::ring_buffer_may_sleep() {
+        return Err(Skip::because("the kernel's ring buffer would freeze the machine"));
+    }
+    if !machine::throttles_real_time() {
+        return Err(Skip::because("no reader has a real-time priority by default here"));
+    }
+    let [loaded, observing] = machine::two_cpus()?;
+    let wakelat = Wakelat::measuring(command(&["why", "--json"]));
+    wakelat.stall();
+    Workload::PingPong(PingPong::on_one(loaded, 50_000)).stage().perform();
+    let reader = wakelat.pid();
+    let before_ns = procfs::ran_ns(reader);
+    wakelat.signal(Signal::SIGCONT);
+    let observer = thread::spawn(move || {
+        TaskPlacement::fifo(observing).take();
+        until("the reader reads", || procfs::ran_ns(reader) > before_ns + 1_000_000);
+        kill(Pid::from_raw(reader as i32), Signal::SIGINT).expect("wakelat is running");
+        let signalled_ns = procfs::ran_ns(reader);
+        until("the reader has a real-time priority", || procfs::rt_priority(reader) > 0);
+        let noticed_ns = procfs::ran_ns(reader);
+        until("the reader has ended", || procfs::state(reader) == Some('Z'));
+        [signalled_ns, noticed_ns, procfs::ran_ns(reader)]
+    });
+    let [signalled_ns, noticed_ns, ended_ns] = observer.join().expect("only reads");
+    let ended = wakelat.end();
+    assert!(ended.status.success(), "{ended:#?}");
+    let (until_noticed_ns, until_ended_ns) = (noticed_ns - signalled_ns, ended_ns - signalled_ns);
+    println!("  of {until_ended_ns} ns, the reader took {until_noticed_ns} ns to notice the signal");
+    assert!(until_noticed_ns * 4 < until_ended_ns, "{until_noticed_ns} of {until_ended_ns} ns");
     Ok(())
 }

@@ -35,6 +35,8 @@ pub enum DrainExtent {
     Settled {
         /// ns of CLOCK_MONOTONIC.
         now_ns: u64,
+        /// The maximum number of records.
+        limit: usize,
     },
     /// All that were stamped until `at_ns`. Waits until the last of them are in the ring buffers.
     Until {
@@ -175,8 +177,9 @@ impl RingBuffers {
         let (until_ns, limit) = match extent {
             DrainExtent::Rest { limit } => (u64::MAX, limit),
             // Even a reader that is too slow returns.
-            _ if is_single => (u64::MAX, self.max_records()),
-            DrainExtent::Settled { now_ns } => (settled_until_ns(now_ns), usize::MAX),
+            DrainExtent::Settled { limit, .. } if is_single => (u64::MAX, limit.min(self.max_records())),
+            DrainExtent::Until { .. } if is_single => (u64::MAX, self.max_records()),
+            DrainExtent::Settled { now_ns, limit } => (settled_until_ns(now_ns), limit),
             DrainExtent::Until { at_ns } => {
                 thread::sleep(Duration::from_nanos(IN_FLIGHT_NS));
                 (at_ns, usize::MAX)

@@ -2,8 +2,11 @@
 
 use anyhow::Result;
 
-use super::{Run, clock::monotonic_ns, stop_reason::StopReason};
-use crate::collect::{Collector, DrainExtent};
+use super::{Run, clock::monotonic_ns, program_settings, stop_reason::StopReason};
+use crate::{
+    collect::{Collector, DrainExtent},
+    config::Priority,
+};
 use wakelat_common::Class;
 use wakelat_core::{
     decode::decode,
@@ -11,37 +14,34 @@ use wakelat_core::{
     wait::Wait,
 };
 
+/// Records between two looks at what else is due. To take them is about a millisecond's work, which is one turn of a task
+/// on an overloaded machine.
+const AT_ONCE: usize = 1_024;
+
 impl Run<'_> {
     /// Takes the records that have settled; later ones wait for the next call.
     pub(super) fn drain(&mut self, collector: &mut Collector) -> Result<()> {
-        self.drain_to(DrainExtent::Settled { now_ns: monotonic_ns() }, collector).map(|_| ())
+        let extent = DrainExtent::Settled { now_ns: monotonic_ns(), limit: usize::MAX };
+        self.drain_to(extent, collector).map(|_| ())
+    }
+
+    /// Takes so few of the records that have settled that the run soon notices what else is due. Returns whether there
+    /// may be more.
+    pub(super) fn drain_some(&mut self, collector: &mut Collector) -> Result<bool> {
+        let extent = DrainExtent::Settled { now_ns: monotonic_ns(), limit: AT_ONCE };
+        Ok(self.drain_to(extent, collector)? >= AT_ONCE)
     }
 
     /// Takes the records of `extent` from the ring buffers. Returns how many it took.
     pub(super) fn drain_to(&mut self, extent: DrainExtent, collector: &mut Collector) -> Result<usize> {
         let only_views = self.only_views_take_events();
-        let drained = collector.drain(extent, |record| match &mut self.decoder {
-            Some(decoder) => {
-                let unix_offset_ns = self.windows.unix_offset_ns();
-                let mut class = None;
-                let is_taken = only_views
-                    && !self.output.is_full()
-                    && decoder.offer_switch(record, |known| {
-                        class = Class::from_u8(known.record.class);
-                        self.view.known_switch(known, unix_offset_ns)
-                    });
-                if is_taken {
-                    class.into_iter().for_each(|class| self.windows.count_received(class));
-                    return Ok(());
-                }
-                let mut event = decoder.decode(record)?;
-                self.take_event(&mut event)?;
-                if let Some(decoder) = &mut self.decoder {
-                    decoder.reuse(event);
-                }
-                Ok(())
+        let mut taken = 0;
+        let drained = collector.drain(extent, |record| {
+            taken += 1;
+            if taken % AT_ONCE == 0 && self.schedule.is_over(monotonic_ns()) {
+                self.raise_priority()?;
             }
-            None => self.take_wait(&decode(record)?).map(|_| ()),
+            self.take_record(record, only_views)
         });
         // Only an I/O error comes from the output.
         let (records, written) = match drained.map_err(|error| error.downcast::<std::io::Error>()) {
@@ -52,6 +52,35 @@ impl Run<'_> {
         self.names.resolve_new_cgroups();
         self.check_written(written)?;
         Ok(records)
+    }
+
+    /// Takes a record. `only_views`: nothing but the view needs the events ([`Self::only_views_take_events`]).
+    fn take_record(&mut self, record: &[u8], only_views: bool) -> Result<()> {
+        let Some(decoder) = &mut self.decoder else { return self.take_wait(&decode(record)?).map(|_| ()) };
+        let unix_offset_ns = self.windows.unix_offset_ns();
+        let mut class = None;
+        let is_taken = only_views
+            && !self.output.is_full()
+            && decoder.offer_switch(record, |known| {
+                class = Class::from_u8(known.record.class);
+                self.view.known_switch(known, unix_offset_ns)
+            });
+        if is_taken {
+            class.into_iter().for_each(|class| self.windows.count_received(class));
+            return Ok(());
+        }
+        let mut event = decoder.decode(record)?;
+        self.take_event(&mut event)?;
+        if let Some(decoder) = &mut self.decoder {
+            decoder.reuse(event);
+        }
+        Ok(())
+    }
+
+    /// Gives the reader a real-time priority, once the window has ended: the reader can no longer delay a measured task,
+    /// and takes what is left soon, however many tasks want its CPU. Returns the priority in force, if there is one.
+    pub(super) fn raise_priority(&self) -> Result<Option<Priority>> {
+        program_settings::raise_priority(self.rt_priority, true)
     }
 
     /// Whether nothing but the view needs the next events: neither groups, nor components, nor a threshold.

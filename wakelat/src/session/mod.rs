@@ -35,7 +35,7 @@ use anyhow::{Context as _, Result};
 use tokio::{
     io::{Interest, unix::AsyncFd},
     sync::Notify,
-    task::LocalSet,
+    task::{LocalSet, yield_now},
     time::{MissedTickBehavior, interval, sleep_until},
 };
 
@@ -120,7 +120,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     // programs know it.
     let at_ns = monotonic_ns();
     let begun = WindowReading { at_ns, reader_waited_ns, cost, totals, missed, ..WindowReading::default() };
-    let mut schedule = Schedule::new(&config.window, begun.at_ns);
+    let schedule = Schedule::new(&config.window, begun.at_ns);
     if let Some(end_at_ns) = schedule.end_at_ns() {
         collector.end_at(end_at_ns)?;
     }
@@ -128,6 +128,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     let mut run = Run {
         windows: Windows::new(config, &environment.kernel, overhead.cpus(), &begun, shows_events.is_some())
             .with_groups(view.shows_groups() || config.max_overhead_ppm.is_some()),
+        schedule,
         overhead,
         decoder: shows_events.map(|_| Decoder::default()),
         timeline: config.by.contains(&Key::Component).then(|| timeline::Timeline::new(config.from)),
@@ -163,6 +164,8 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     let mut progress = Progress::new(config);
     run.open_screen()?;
     let report_requests = run.view.report_requests();
+    // Records remain from the last drain.
+    let mut has_more = false;
     while run.stop.is_none() {
         let mut due = None;
         tokio::select! {
@@ -174,7 +177,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
                 continue;
             }
             // Before the window boundaries: the overhead limit holds even if a boundary is always due.
-            () = sleep_until(run.overhead.next_at()), if !schedule.is_over(monotonic_ns()) => {
+            () = sleep_until(run.overhead.next_at()), if !run.schedule.is_over(monotonic_ns()) => {
                 // Reading the records of a period is part of its cost. Nothing arrives during a pause.
                 if !run.overhead.is_paused() {
                     run.drain(&mut collector)?;
@@ -187,15 +190,15 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
             event = Screen::next(&mut run.screen) => match run.handle(event)? {
                 InputAction::Quit => run.stop = Some(StopReason::Signalled),
                 // No report of the warm-up.
-                InputAction::Report if !schedule.is_warming_up() => due = Some(WindowBoundary::Interval { skipped: 0 }),
+                InputAction::Report if !run.schedule.is_warming_up() => due = Some(WindowBoundary::Interval { skipped: 0 }),
                 InputAction::Report | InputAction::Redraw | InputAction::Nothing => {
                     run.draw()?;
                     continue;
                 }
             },
-            () = schedule.next_is_due() => {
+            () = run.schedule.next_is_due() => {
                 let is_interval = |due: &WindowBoundary| matches!(due, WindowBoundary::Interval { .. });
-                due = schedule.take_due(monotonic_ns());
+                due = run.schedule.take_due(monotonic_ns());
                 due.take_if(|due| is_interval(due) && !run.view.is_report_due());
             }
             // No view that requests reports has a warm-up.
@@ -211,14 +214,16 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
                     run.names.follow_cgroups();
                 }
             }
+            // Lets the runtime notice signals, and the tasks of the view run.
+            () = yield_now(), if has_more => {}
         }
         match due {
             Some(WindowBoundary::End) => run.stop = Some(StopReason::Done),
-            Some(due) => run.end_interval(&mut collector, due, &mut schedule)?,
-            None => run.drain(&mut collector)?,
+            Some(due) => run.end_interval(&mut collector, due)?,
+            None => has_more = run.drain_some(&mut collector)?,
         }
         run.draw()?;
-        progress.show(&schedule, run.windows.received());
+        progress.show(&run.schedule, run.windows.received());
         if run.output.reader_is_gone() {
             run.stop = Some(StopReason::NoReader);
         } else if run.stop.is_none() && run.view.is_satisfied() {
@@ -226,7 +231,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
         }
     }
     progress.clear();
-    run.end(&mut collector, &schedule, config.output.quiet)?;
+    run.end(&mut collector, config.output.quiet)?;
     run.close_screen()?;
     // No program is attached while the output is written, however long that takes.
     drop((ring_fd, collector));
@@ -254,6 +259,7 @@ async fn requested(report_requests: Option<&Notify>) {
 /// State of a run.
 struct Run<'a> {
     windows: Windows,
+    schedule: Schedule,
     overhead: OverheadMonitor,
     /// Decodes records to events, if the view shows events.
     decoder: Option<Decoder>,
@@ -282,7 +288,7 @@ impl Run<'_> {
     }
 
     /// Ends a window while the programs keep running.
-    fn end_interval(&mut self, collector: &mut Collector, due: WindowBoundary, schedule: &mut Schedule) -> Result<()> {
+    fn end_interval(&mut self, collector: &mut Collector, due: WindowBoundary) -> Result<()> {
         if let WindowBoundary::Interval { skipped } = due {
             self.skip(skipped);
             if self.output.is_full() {
@@ -297,12 +303,12 @@ impl Run<'_> {
             at_ns = monotonic_ns();
             if due == WindowBoundary::WarmUp {
                 // The end of a short window can come before what is left of the warm-up is taken.
-                schedule.begin(at_ns);
-                schedule.end_at_ns().map_or(Ok(()), |end_at_ns| collector.end_at(end_at_ns))?;
+                self.schedule.begin(at_ns);
+                self.schedule.end_at_ns().map_or(Ok(()), |end_at_ns| collector.end_at(end_at_ns))?;
             }
             if self.overhead.is_paused() { Ok(()) } else { self.take_all(at_ns, collector) }
         })?;
-        let requested_ns = if self.view.is_cumulative() { None } else { schedule.requested_ns(due) };
+        let requested_ns = if self.view.is_cumulative() { None } else { self.schedule.requested_ns(due) };
         let reading = WindowReading { totals, ..self.read(collector, at_ns, requested_ns)? };
         if due == WindowBoundary::WarmUp {
             self.begin(&reading);
@@ -356,26 +362,29 @@ impl Run<'_> {
     }
 
     /// Ends the last window: waits until the programs have ended, reads the rest of the ring buffer, writes the report.
-    fn end(&mut self, collector: &mut Collector, schedule: &Schedule, quiet: bool) -> Result<()> {
+    fn end(&mut self, collector: &mut Collector, quiet: bool) -> Result<()> {
         let is_done = self.stop == Some(StopReason::Done);
-        let end_at_ns = match schedule.end_at_ns().filter(|_| is_done) {
+        let end_at_ns = match self.schedule.end_at_ns().filter(|_| is_done) {
             Some(end_at_ns) => end_at_ns,
-            None => end_now(collector, schedule.end_at_ns())?,
+            None => end_now(collector, self.schedule.end_at_ns())?,
         };
         collector.close()?;
         self.view.ended();
         // The window is closed: the output's priority can no longer delay a measured task.
-        self.output.set_priority(program_settings::raise_priority(self.rt_priority, true)?);
-        self.skip(schedule.intervals_not_ended(end_at_ns));
-        let requested_ns =
-            if self.view.is_cumulative() { schedule.length_ns() } else { schedule.requested_ns(WindowBoundary::End) };
+        self.output.set_priority(self.raise_priority()?);
+        self.skip(self.schedule.intervals_not_ended(end_at_ns));
+        let requested_ns = if self.view.is_cumulative() {
+            self.schedule.length_ns()
+        } else {
+            self.schedule.requested_ns(WindowBoundary::End)
+        };
         let reading = self.read(collector, end_at_ns, requested_ns.filter(|_| is_done))?;
         let walked = collector.walk_waiting();
         collector.wait_for_programs()?;
         warn_of_unfollowed(collector)?;
         self.drain_remaining(collector, end_at_ns, quiet)?;
         let reading = WindowReading { totals: collector.totals()?, missed: collector.missed()?, ..reading };
-        if schedule.is_warming_up() {
+        if self.schedule.is_warming_up() {
             // Nothing of the warm-up is in the report.
             self.begin(&reading);
             if !quiet {

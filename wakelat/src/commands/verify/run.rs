@@ -210,7 +210,7 @@ impl<'a> Run<'a> {
 
     /// Takes the waits that have settled, while the programs run.
     fn drain(&mut self) -> Result<()> {
-        self.drain_to(|| DrainExtent::Settled { now_ns: monotonic_ns() })
+        self.drain_to(|| DrainExtent::Settled { now_ns: monotonic_ns(), limit: usize::MAX })
     }
 
     /// Drains both sides: that of the trigger's rules first, so that the partner of each wait is in the other one.
