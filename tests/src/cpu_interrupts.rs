@@ -15,6 +15,10 @@ const WAKING: &str = "sched/sched_waking";
 const OF_RCU: &str = "comm ~ \"rcu*\"";
 const WAKEUP: &str = "func=sched_ttwu_pending";
 
+/// What the scheduler calls on a CPU on which several real-time tasks are runnable, when a real-time task leaves another one
+/// (`tell_cpu_to_push()`, kernel/sched/rt.c): which tasks are there is decided by the system.
+const PUSH: &str = "func=rto_push_irq_work_func";
+
 /// For older kernels, which show no call for a wakeup: the functions that call (kernel/smp.c), and those that patch code (arch/x86/kernel/alternative.c).
 const FUNCTIONS: [&str; 6] = [
     "smp_call_function_many_cond",
@@ -77,7 +81,7 @@ impl RemoteCalls {
         Ok(Self(instance))
     }
 
-    /// The calls so far, except wakeups of RCU's threads.
+    /// The calls so far, except wakeups of RCU's threads and the balancing of real-time tasks.
     ///
     /// # Panics
     /// If one was lost.
@@ -88,7 +92,7 @@ impl RemoteCalls {
         let counts = counts.and_then(|counts| counts.split_whitespace().next()?.split_once('/'));
         let (kept, written) = counts.unwrap_or_else(|| panic!("no counts: {text}"));
         assert_eq!(kept, written, "calls were overwritten");
-        without_wakeups_of_rcu(text.lines().filter(|line| !line.starts_with('#')).filter_map(parse))
+        without_calls_of_the_system(text.lines().filter(|line| !line.starts_with('#')).filter_map(parse))
     }
 }
 
@@ -105,15 +109,16 @@ fn has_event() -> bool {
     tracefs::path(&format!("events/{EVENT}")).exists()
 }
 
-/// Removes wakeups of RCU's threads: each is an event of [`WAKING`], perhaps followed by the same thread's call.
-fn without_wakeups_of_rcu(events: impl Iterator<Item = RemoteCall>) -> Vec<RemoteCall> {
+/// Removes the balancing of real-time tasks, and wakeups of RCU's threads: each of these is an event of [`WAKING`], perhaps
+/// followed by the same thread's call.
+fn without_calls_of_the_system(events: impl Iterator<Item = RemoteCall>) -> Vec<RemoteCall> {
     let mut wakes_rcu = HashSet::new();
     let is_call = |event: &RemoteCall| {
         if event.function.starts_with("sched_waking: comm=rcu") {
             wakes_rcu.insert(event.tid);
             return false;
         }
-        !(wakes_rcu.remove(&event.tid) && event.function.contains(WAKEUP))
+        !(wakes_rcu.remove(&event.tid) && event.function.contains(WAKEUP)) && !event.function.contains(PUSH)
     };
     events.filter(is_call).collect()
 }
@@ -150,12 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_wakeup_of_rcu_is_removed() {
+    fn only_a_wakeup_of_rcu_and_the_balancing_of_real_time_tasks_are_removed() {
         let event = |tid, function: &str| RemoteCall { tid, at_ns: 0, function: function.to_owned() };
         let (waking, wakeup) =
             ("sched_waking: comm=rcu_preempt pid=15 prio=120 target_cpu=001", "cpu=1 func=sched_ttwu_pending");
         let events = [event(1, waking), event(2, wakeup), event(1, wakeup), event(1, wakeup), event(3, waking)];
-        let kept = without_wakeups_of_rcu(events.into_iter().chain([event(3, "func=do_sync_core")]));
+        let push = event(2, "csd_queue_cpu: cpu=1 callsite=irq_work_queue_on+0x104/0x170 func=rto_push_irq_work_func");
+        let kept = without_calls_of_the_system(events.into_iter().chain([push, event(3, "func=do_sync_core")]));
         assert_eq!(kept, [event(2, wakeup), event(1, wakeup), event(3, "func=do_sync_core")]);
     }
 }
