@@ -198,7 +198,7 @@ fn a_wait_whose_end_no_program_sees_is_a_missed_switch(attach: AttachCase) -> Te
     let wakelat = Wakelat::hist(attach, &["--comm", "wl-unseen"]);
     let (gate, supervisor) = (ProgramGate::of(wakelat.pid()), Supervisor::now());
     let (started, starts) = mpsc::channel();
-    let (report, untraced) = thread::scope(|scope| {
+    let (ended, untraced) = thread::scope(|scope| {
         scope.spawn(|| {
             place.take();
             task::name("wl-unseen");
@@ -225,11 +225,13 @@ fn a_wait_whose_end_no_program_sees_is_a_missed_switch(attach: AttachCase) -> Te
         waking.join().expect("each round has a wakeup");
         until("the task is blocked at the end", || procfs::is_blocked(tid));
         let untraced = (Supervisor::now() - supervisor).untraced(2);
-        let report = wakelat.report();
+        wakelat.signal(Signal::SIGINT);
+        let ended = wakelat.end();
+        // The scope waits for the task, also if a check fails: the report is checked after it.
         put_byte(waker.as_fd());
-        (report, untraced)
+        (ended, untraced)
     });
-    let terms = report.coverage.wakeups;
+    let terms = ended.reports()[0].coverage.wakeups;
     println!("\n  {terms:?}, {untraced} untraced");
     assert!(terms.missed_switch.abs_diff(ROUNDS) <= untraced, "{terms:?}, {untraced} untraced");
     assert!(terms.measured <= untraced, "{terms:?}, {untraced} untraced");
