@@ -1,5 +1,8 @@
 //! A clock of each CPU that runs while an interrupt or a softirq does: for the causes of waits, on kernels that do not
 //! count that time themselves (`CONFIG_IRQ_TIME_ACCOUNTING`).
+
+use crate::timeline::source::SOFTIRQ;
+
 /// The interrupts of a CPU. The program of an interrupt may run between any two of these calls by the program of a softirq,
 /// which makes them in this order in memory, too: the other one leaves the active sources as it found them, and changes the
 /// rest only while nothing is active.
@@ -17,6 +20,9 @@ pub struct InterruptClock {
     longest_ns: u64,
     /// When that one began: ns of CLOCK_MONOTONIC.
     longest_since_ns: u64,
+    /// 1 while the CPU's `ksoftirqd` runs. Its softirqs are its own work, as for the kernel's clock (`irqtime_account_irq()`,
+    /// kernel/sched/cputime.c).
+    in_ksoftirqd: u64,
 }
 
 /// The interrupts and softirqs until a switch.
@@ -32,12 +38,16 @@ pub struct CountedInterrupts {
 
 impl InterruptClock {
     /// No interrupt so far.
-    pub const ZERO: Self = Self { active: 0, since_ns: 0, sum_ns: 0, longest_ns: 0, longest_since_ns: 0 };
+    pub const ZERO: Self =
+        Self { active: 0, since_ns: 0, sum_ns: 0, longest_ns: 0, longest_since_ns: 0, in_ksoftirqd: 0 };
 
     /// An interrupt or softirq of `source` begins, maybe during one of another source. Returns whether the clock starts:
     /// then [`Self::start`] is called.
     #[inline(always)]
     pub const fn enter(&mut self, source: u8) -> bool {
+        if source == SOFTIRQ && self.in_ksoftirqd != 0 {
+            return false;
+        }
         let bit = 1 << source;
         // If it is active already, its end was not seen, nor what became of the others.
         let others = if self.active & bit != 0 { 0 } else { self.active };
@@ -74,11 +84,18 @@ impl InterruptClock {
         self.active &= !(1 << source);
     }
 
-    /// The interrupts and softirqs until a switch. A softirq that is active then is run by a task that loses its CPU, as
-    /// PREEMPT_RT does: it counts for that task.
+    /// Forgets what is active: ends may not be seen from now on.
     #[inline(always)]
-    pub const fn at_switch(&mut self) -> CountedInterrupts {
+    pub const fn forget_active(&mut self) {
         self.active = 0;
+    }
+
+    /// The interrupts and softirqs until a switch. A softirq that is active then is run by a task that loses its CPU, as
+    /// PREEMPT_RT does: it counts for that task. `to_ksoftirqd`: the next task is the CPU's `ksoftirqd`.
+    #[inline(always)]
+    pub const fn at_switch(&mut self, to_ksoftirqd: bool) -> CountedInterrupts {
+        self.active = 0;
+        self.in_ksoftirqd = to_ksoftirqd as u64;
         let longest_ns = core::mem::replace(&mut self.longest_ns, 0);
         CountedInterrupts { sum_ns: self.sum_ns, longest_ns, longest_since_ns: self.longest_since_ns }
     }
@@ -87,7 +104,7 @@ impl InterruptClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timeline::source::{IRQ, SOFTIRQ, VECTOR};
+    use crate::timeline::source::{IRQ, VECTOR};
 
     /// Replays the beginnings (true) and ends of sources at these times. Returns the sum at the next switch.
     fn replay(events: &[(u64, u8, bool)]) -> u64 {
@@ -104,7 +121,7 @@ mod tests {
                 clock.leave(source);
             }
         }
-        clock.at_switch().sum_ns
+        clock.at_switch(false).sum_ns
     }
 
     #[test]
@@ -134,16 +151,41 @@ mod tests {
         let mut clock = InterruptClock::ZERO;
         assert!(clock.enter(SOFTIRQ));
         clock.start(100);
-        assert_eq!(clock.at_switch().sum_ns, 0);
+        assert_eq!(clock.at_switch(false).sum_ns, 0);
         assert!(!clock.is_last(SOFTIRQ));
         clock.leave(SOFTIRQ);
         assert!(clock.enter(IRQ));
         clock.start(500);
         clock.stop(520);
         clock.leave(IRQ);
-        let counted = clock.at_switch();
+        let counted = clock.at_switch(false);
         assert_eq!(counted, CountedInterrupts { sum_ns: 20, longest_ns: 20, longest_since_ns: 500 });
         // The next slice has none.
-        assert_eq!(clock.at_switch(), CountedInterrupts { longest_ns: 0, ..counted });
+        assert_eq!(clock.at_switch(false), CountedInterrupts { longest_ns: 0, ..counted });
+    }
+
+    #[test]
+    fn softirqs_of_ksoftirqd_are_its_own_work() {
+        let mut clock = InterruptClock::ZERO;
+        clock.at_switch(true);
+        assert!(!clock.enter(SOFTIRQ));
+        assert!(clock.enter(IRQ), "an interrupt during them is none");
+        clock.start(120);
+        clock.stop(150);
+        clock.leave(IRQ);
+        assert!(!clock.is_last(SOFTIRQ));
+        clock.leave(SOFTIRQ);
+        assert_eq!(clock.at_switch(false).sum_ns, 30);
+        assert!(clock.enter(SOFTIRQ));
+    }
+
+    #[test]
+    fn an_interrupt_whose_end_no_program_sees_counts_nothing() {
+        let mut clock = InterruptClock::ZERO;
+        assert!(clock.enter(SOFTIRQ));
+        clock.start(100);
+        clock.forget_active();
+        assert!(!clock.is_last(SOFTIRQ));
+        assert_eq!(clock.at_switch(false).sum_ns, 0);
     }
 }

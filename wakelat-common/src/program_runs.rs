@@ -64,8 +64,8 @@ pub struct ProgramRuns {
     pub timing_since_ns: u64,
     /// The second reading, if the program does not keep it on its stack.
     pub began_at_ns: u64,
-    /// When the last timed run ended: ns of CLOCK_MONOTONIC; 0 before the first.
-    pub last_timed_at_ns: u64,
+    /// When the length of the steps was chosen last ([`Self::end_timed`]): ns of CLOCK_MONOTONIC; 0 before the first time.
+    pub step_chosen_at_ns: u64,
     /// State of the random numbers.
     pub random: u64,
     /// Always 0: a number whose value the verifier and the compiler do not know.
@@ -127,18 +127,38 @@ pub const fn next_random(random: u64, now_ns: u64) -> u64 {
     (random ^ now_ns).wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f)
 }
 
-/// Whether a program runs often that has run `runs` times in `ns`: more than 61,035 times a second.
-#[inline(always)]
-pub const fn is_frequent(runs: u64, ns: u64) -> bool {
-    ns < runs << 14
+/// Runs between two choices of the length of steps: 2 to this power. They are many steps: a choice by the last step alone
+/// would depend on what the runs do, and cheap runs at the end of a busy phase could stand for dear ones after it.
+const CHOICE_BITS: u32 = 14;
+
+/// The shortest time between two choices of a program that does not run often, which runs at most 61,035 times a second: ns.
+const NOT_FREQUENT_NS: u64 = 1 << 28;
+
+/// A long step is a short one times 2 to this power. A frequent run takes little longer than the empty program, so that
+/// timing one in 64 would be a tenth of what it costs, and one in 256 are still more than 200 a second.
+const LONG_SHIFT: u32 = 2;
+
+impl ProgramRuns {
+    /// Ends a timed run at `now_ns` (CLOCK_MONOTONIC): chooses the next one, [`MEAN_STEP`] runs later on average, or four times
+    /// that if steps may be long and the program runs often.
+    #[inline(always)]
+    pub const fn end_timed(&mut self, now_ns: u64, may_be_long: bool) {
+        let mut long = self.next_timed.wrapping_sub(self.last_timed) >= MIN_STEP << LONG_SHIFT;
+        if self.count >> CHOICE_BITS != self.last_timed >> CHOICE_BITS {
+            long = may_be_long && now_ns.wrapping_sub(self.step_chosen_at_ns) < NOT_FREQUENT_NS;
+            self.step_chosen_at_ns = now_ns;
+        }
+        self.random = next_random(self.random, now_ns);
+        self.last_timed = self.count;
+        self.next_timed = self.count + step(self.random, long);
+        self.timing_since_ns = 0;
+    }
 }
 
-/// The number of runs until the next timed one: [`MEAN_STEP`] on average, or, if it may be `long`, four times that. A
-/// frequent run takes little longer than the empty program, so that timing one in 64 would be a tenth of what it costs,
-/// and one in 256 are still more than 200 a second.
+/// The number of runs until the next timed one.
 #[inline(always)]
-pub const fn step(random: u64, long: bool) -> u64 {
-    let shift = if long { 2 } else { 0 };
+const fn step(random: u64, long: bool) -> u64 {
+    let shift = if long { LONG_SHIFT } else { 0 };
     (MIN_STEP << shift) + (random >> (u64::BITS - STEP_BITS - shift))
 }
 
@@ -146,22 +166,27 @@ pub const fn step(random: u64, long: bool) -> u64 {
 mod tests {
     use super::*;
 
-    /// Runs of a program that take these times in turn.
-    fn timed(times_ns: &[u64], count: u64) -> RunTimeSums {
-        timed_with(times_ns, count, |_| false)
-    }
-
-    /// The same, with long steps where `long` says so of the last run before them.
-    fn timed_with(times_ns: &[u64], count: u64, long: impl Fn(u64) -> bool) -> RunTimeSums {
-        let (mut times, mut random, mut next, mut last) = (RunTimeSums::default(), 1, 0, 0);
-        for run in 1..=count {
-            if run >= next {
-                times.add(run - last, times_ns[(run % times_ns.len() as u64) as usize] + 20, 20);
-                random = next_random(random, run * 1_000);
-                (last, next) = (run, run + step(random, long(run)));
+    /// Runs of a program that take these times in turn, each as long after the one before as it says: the times and the
+    /// exact sum. None of it depends on where the first step begins.
+    fn timed_at(turns: &[(u64, u64)], count: u64, may_be_long: bool) -> (ProgramRuns, u64) {
+        let (mut runs, mut now_ns, mut exact_ns) = (ProgramRuns { random: 1, ..ProgramRuns::default() }, 1 << 40, 0);
+        for turn in 0..count {
+            let (ns, after_ns) = turns[(turn % turns.len() as u64) as usize];
+            now_ns += after_ns;
+            exact_ns += ns + 15;
+            runs.count += 1;
+            if runs.count >= runs.next_timed {
+                runs.measured.add(runs.count - runs.last_timed, ns + 20, 20);
+                runs.end_timed(now_ns, may_be_long);
             }
         }
-        times
+        (runs, exact_ns)
+    }
+
+    /// Runs that take these times in turn, 20 µs after one another.
+    fn timed(times_ns: &[u64], count: u64) -> RunTimeSums {
+        let turns: Vec<_> = times_ns.iter().map(|ns| (*ns, 20_000)).collect();
+        timed_at(&turns, count, true).0.measured
     }
 
     #[test]
@@ -196,20 +221,30 @@ mod tests {
         }
     }
 
-    /// A load that alternates between frequent short runs and rare long ones: steps depend on the runs before them.
+    /// Frequent short runs and rare long ones, in phases of all lengths. A choice by the last step alone is off by a tenth.
     #[test]
-    fn steps_that_depend_on_the_load_keep_the_sum() {
-        let times_ns: Vec<u64> = (0..20_000).map(|run| if run < 10_000 { 100 } else { 1_000 }).collect();
-        let times = timed_with(&times_ns, 4_000_000, |run| run % 20_000 < 10_000);
-        // Each of the 400 changes is off by half a long step at most, of 20,000 runs.
-        let found = times.programs_ns() as f64 / (4e6 * (550.0 + 15.0));
-        assert!((found - 1.0).abs() < 0.01, "{found}");
-        assert!((25_000..45_000).contains(&times.timed), "{}", times.timed);
+    fn a_load_with_busy_phases_keeps_its_sum() {
+        for (busy, rare, (ns, after_ns)) in [
+            (300, 50, (300, 200_000)),
+            (200, 200, (300, 200_000)),
+            (200, 200, (120, 50_000)),
+            (400, 100, (300, 200_000)),
+            (1_000, 200, (300, 200_000)),
+            (10_000, 10_000, (1_000, 50_000)),
+        ] {
+            let turns: Vec<_> = (0..busy).map(|_| (40, 5_000)).chain((0..rare).map(|_| (ns, after_ns))).collect();
+            let (runs, exact_ns) = timed_at(&turns, 8_000_000, true);
+            let found = runs.measured.programs_ns() as f64 / exact_ns as f64;
+            assert!((found - 1.0).abs() < 0.02, "{busy} and {rare}: {found}");
+        }
     }
 
     #[test]
-    fn runs_are_frequent_above_61_000_a_second() {
-        assert!(is_frequent(64, 64 * 16_383) && !is_frequent(64, 64 * 16_384));
+    fn steps_are_long_above_61_000_runs_a_second_if_they_may_be() {
+        let timed = |after_ns, may_be_long| timed_at(&[(40, after_ns)], 1_000_000, may_be_long).0.measured.timed;
+        assert!((15_000..16_000).contains(&timed(17_000, true)), "{}", timed(17_000, true));
+        assert!((3_900..4_300).contains(&timed(16_000, true)), "{}", timed(16_000, true));
+        assert!((15_000..16_000).contains(&timed(16_000, false)), "{}", timed(16_000, false));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub fn is_used() -> bool {
 /// An interrupt or softirq of `source` begins.
 #[inline(always)]
 pub fn enter(source: u8) {
-    let Some(clock) = get().filter(|_| program_run_budget::allows_run()) else { return };
+    let Some(clock) = allowed() else { return };
     let starts = clock.enter(source);
     write_before_going_on();
     if starts {
@@ -37,13 +37,29 @@ pub fn enter(source: u8) {
 /// An interrupt or softirq of `source` ends.
 #[inline(always)]
 pub fn exit(source: u8) {
-    let Some(clock) = get().filter(|_| program_run_budget::allows_run()) else { return };
+    let Some(clock) = allowed() else { return };
     if clock.is_last(source) {
         // SAFETY: no arguments, no side effects.
-        clock.stop(unsafe { bpf_ktime_get_ns() });
+        let now_ns = unsafe { bpf_ktime_get_ns() };
+        // With PREEMPT_RT, the program may have been preempted meanwhile: a switch forgets what is active.
+        write_before_going_on();
+        if clock.is_last(source) {
+            clock.stop(now_ns);
+        }
     }
     write_before_going_on();
     clock.leave(source);
+}
+
+/// This CPU's clock, unless the programs have stopped: then they see no end of what is active.
+#[inline(always)]
+fn allowed() -> Option<&'static mut InterruptClock> {
+    let clock = get()?;
+    if program_run_budget::allows_run() {
+        return Some(clock);
+    }
+    clock.forget_active();
+    None
 }
 
 /// What has been written so far is in memory before the compiler goes on: an interrupt may come.
@@ -54,13 +70,14 @@ fn write_before_going_on() {
 }
 
 /// The time in interrupts and softirqs until a switch on this CPU: ns. Writes the longest of them since the switch before
-/// to `longest`, in memory, so that the verifier knows nothing of it later.
+/// to `longest`, in memory, so that the verifier knows nothing of it later. `to_ksoftirqd`: the next task is the `ksoftirqd`
+/// of this CPU.
 ///
 /// A function of its own, so that it takes no registers from a switch that has no use for it.
 #[inline(never)]
-pub fn at_switch(longest: *mut LongestInterrupt) -> u64 {
+pub fn at_switch(longest: *mut LongestInterrupt, to_ksoftirqd: bool) -> u64 {
     let Some(clock) = get() else { return 0 };
-    let counted = clock.at_switch();
+    let counted = clock.at_switch(to_ksoftirqd);
     let began_before_end_ns = match counted.longest_ns {
         0 => 0,
         // SAFETY: no arguments, no side effects.

@@ -11,7 +11,7 @@
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 use wakelat_common::{
     cpu_words::CpuWords,
-    program_runs::{ProgramKind, ProgramRuns, is_frequent, next_random, step},
+    program_runs::{ProgramKind, ProgramRuns},
 };
 
 use crate::{cpu_words, program_run_budget};
@@ -108,12 +108,6 @@ fn end(runs: *mut ProgramRuns, began_at_ns: u64) {
     let clock_ns = began_at_ns.wrapping_sub(runs.timing_since_ns);
     let times = if program_run_budget::has_stopped() { &mut runs.stopped } else { &mut runs.measured };
     times.add(represented, now_ns.wrapping_sub(began_at_ns), clock_ns);
-    runs.random = next_random(runs.random, now_ns);
     // Under an overhead limit, the first decisions are made after a few milliseconds.
-    let may_be_long = !program_run_budget::has_limit();
-    let step = step(runs.random, may_be_long && is_frequent(represented, now_ns.wrapping_sub(runs.last_timed_at_ns)));
-    runs.last_timed = runs.count;
-    runs.last_timed_at_ns = now_ns;
-    runs.next_timed = runs.count + step;
-    runs.timing_since_ns = 0;
+    runs.end_timed(now_ns, !program_run_budget::has_limit());
 }

@@ -80,7 +80,7 @@ pub fn switch<T: QueuedTask>(words: *mut CpuWords, preempt: bool, prev: T, next:
         // comes between.
         let ring = unsafe { &mut *ring };
         let irq_ns = if interrupt_clock::is_used() {
-            interrupt_clock::at_switch(ring.longest_interrupt())
+            interrupt_clock::at_switch(ring.longest_interrupt(), is_ksoftirqd(next))
         } else {
             queue.irq_ns()
         };
@@ -88,6 +88,13 @@ pub fn switch<T: QueuedTask>(words: *mut CpuWords, preempt: bool, prev: T, next:
         // SAFETY: no arguments, no side effects.
         Some(CauseHooks { ring, now, cpu: unsafe { bpf_get_smp_processor_id() }, period: 0 })
     });
+}
+
+/// Whether this is a thread of the kernel that runs softirqs.
+#[inline(always)]
+fn is_ksoftirqd<T: QueuedTask>(task: T) -> bool {
+    const FIRST_WORD: u64 = u64::from_ne_bytes(*b"ksoftirq");
+    task.name_words()[0] == FIRST_WORD && task.is_kernel_thread()
 }
 
 /// The history of this CPU, and this switch.

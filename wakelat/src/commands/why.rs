@@ -192,7 +192,7 @@ impl View for WhyView {
     }
 
     /// Makes room for further stacks.
-    fn is_satisfied(&mut self) -> bool {
+    fn caught_up(&mut self) {
         if let Some(StackSource::Live(stacks)) = &mut self.stacks {
             let now_ns = monotonic_ns();
             if now_ns >= self.room_at_ns {
@@ -200,7 +200,6 @@ impl View for WhyView {
                 stacks.remove_unused(|visit| self.builder.visit_stacks(visit));
             }
         }
-        false
     }
 
     fn warmed_up(&mut self, _: &mut dyn Write) -> io::Result<()> {

@@ -222,6 +222,9 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
             Some(due) => run.end_interval(&mut collector, due)?,
             None => has_more = run.drain_some(&mut collector)?,
         }
+        if !has_more {
+            run.view.caught_up();
+        }
         run.draw()?;
         progress.show(&run.schedule, run.windows.received());
         if run.output.reader_is_gone() {

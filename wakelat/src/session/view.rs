@@ -163,7 +163,10 @@ pub trait View {
         None
     }
 
-    /// Called after each batch of events. Returns whether the run has to end, because the view needs nothing more.
+    /// Called when the view has got all events so far, except the last few that are not settled.
+    fn caught_up(&mut self) {}
+
+    /// Whether the run has to end, because the view needs nothing more.
     fn is_satisfied(&mut self) -> bool {
         false
     }
