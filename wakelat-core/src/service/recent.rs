@@ -1,8 +1,11 @@
 //! The totals of the last minute.
 
-use std::collections::{HashSet, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
-use super::series::SeriesTable;
+use super::{merged_groups::MergedGroups, series::SeriesTable};
 use crate::{
     report::{Overhead, ProgramTime, Report, Sampling},
     why::counted::summary::{CountedCause, CountedSummary},
@@ -29,14 +32,43 @@ pub const MAX_LAST_NS: u64 = SLOT_NS * SLOTS as u64;
 struct RecentSlot {
     /// Takes less memory than a table, which has room for more.
     waits: CountedSummary,
-    /// What identifies the groups that `waits` does not name ([`SeriesTable::into_merged`]).
-    merged: HashSet<u64>,
+    /// The groups that `waits` does not name.
+    merged: MergedGroups,
     begin: Report,
+}
+
+/// The groups that have series, the same ones in each slot: the first ones that have waits.
+struct NamedGroups {
+    max_series: usize,
+    /// The groups with series in a slot that is kept, with the number of the last one.
+    last_slots: HashMap<Arc<str>, u64>,
+    /// The number of the slot that is not complete.
+    slot: u64,
+}
+
+impl NamedGroups {
+    /// Whether a group that has waits has a series from now on.
+    fn include(&mut self, name: &Arc<str>) -> bool {
+        let has_room = self.last_slots.len() < self.max_series;
+        match self.last_slots.get_mut(name) {
+            Some(last) => *last = self.slot,
+            None if has_room => _ = self.last_slots.insert(Arc::clone(name), self.slot),
+            None => return false,
+        }
+        true
+    }
+
+    /// The slot is complete: forgets the groups that have no series in the last [`SLOTS`].
+    fn end_slot(&mut self) {
+        self.slot += 1;
+        let first = self.slot.saturating_sub(SLOTS as u64);
+        self.last_slots.retain(|_, last| *last >= first);
+    }
 }
 
 /// The totals of the last minute, in slots of five seconds.
 pub struct RecentTotals {
-    max_series: usize,
+    named: NamedGroups,
     /// Oldest first.
     complete: VecDeque<RecentSlot>,
     /// The waits of the slot that is not complete.
@@ -46,26 +78,28 @@ pub struct RecentTotals {
 }
 
 impl RecentTotals {
-    /// No time has passed yet. Each slot has at most `max_series` series.
+    /// No time has passed yet. All slots together have at most `max_series` series.
     pub fn new(max_series: usize) -> Self {
-        Self { max_series, complete: VecDeque::new(), waits: SeriesTable::new(max_series), begin: Report::default() }
+        let named = NamedGroups { max_series, last_slots: HashMap::new(), slot: 0 };
+        // Only `named` limits the series.
+        Self { named, complete: VecDeque::new(), waits: SeriesTable::new(usize::MAX), begin: Report::default() }
     }
 
-    /// Allows `max_series` in each slot that begins from now on.
+    /// Allows `max_series` from now on. If there are more, none ends, but no other one begins.
     pub fn set_max_series(&mut self, max_series: usize) {
-        self.max_series = max_series;
+        self.named.max_series = max_series;
     }
 
     /// Adds waits; the report that covers them follows.
     pub fn add(&mut self, summary: &CountedSummary, now_s: u64) {
-        self.waits.add(summary, now_s);
+        self.waits.add_if(summary, now_s, |name| self.named.include(name));
     }
 
     /// Everything since the start is in `report`: begins a new slot if the current one is complete.
     pub fn covered(&mut self, report: &Report) {
         if report.duration_ns.saturating_sub(self.begin.duration_ns) >= SLOT_NS - EARLY_NS {
             let begin = Report { groups: Vec::new(), ..report.clone() };
-            let next = self.waits.emptied(self.max_series);
+            let next = self.waits.emptied();
             let waits = std::mem::replace(&mut self.waits, next);
             self.complete.push_back(RecentSlot {
                 waits: waits.summary(&[]),
@@ -75,11 +109,13 @@ impl RecentTotals {
             while self.complete.len() > SLOTS {
                 self.complete.pop_front();
             }
+            self.named.end_slot();
         }
     }
 
     /// The causes and the report of the last `last_ns`, rounded up to whole slots, or of all slots if they are shorter.
-    /// `latest` covers everything since the start until now.
+    /// `latest` covers everything since the start until now. A group that had no series in one of these slots, although it
+    /// had waits in it, has none here: a series has all waits of its group.
     pub fn last(&self, last_ns: u64, latest: &Report, not_separated: &[CountedCause]) -> (CountedSummary, Report) {
         let from_ns = latest.duration_ns.saturating_sub(last_ns);
         let begins = self.complete.iter().map(|slot| &slot.begin).chain([&self.begin]);
@@ -89,7 +125,7 @@ impl RecentTotals {
             waits.add(&slot.waits, 0);
             waits.add_merged(&slot.merged);
         }
-        waits.forget_merged_with_series();
+        waits.merge_partial();
         let begin = begins.clone().nth(first).unwrap_or(&self.begin);
         (waits.summary(not_separated), difference(latest, begin))
     }
@@ -127,7 +163,13 @@ fn difference(latest: &Report, begin: &Report) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{report::SwitchInTerms, why::counted::summary::testing::one_neighbour};
+    use crate::{
+        report::SwitchInTerms,
+        why::counted::{
+            GroupTotal,
+            summary::{GroupCauses, testing::one_neighbour},
+        },
+    };
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -137,6 +179,21 @@ mod tests {
         let measured_ns = second * SECOND / 2;
         report.sampling = Some(Sampling { limit_ppm: 5_000, one_in_least: 1, one_in_most: 1, measured_ns });
         report
+    }
+
+    /// The same waits of each of these groups.
+    fn of_groups<'a>(names: impl IntoIterator<Item = &'a str>) -> CountedSummary {
+        let mut summary = one_neighbour();
+        let group = summary.groups[0].clone();
+        summary.groups =
+            names.into_iter().map(|name| GroupCauses { name: Some(name.into()), ..group.clone() }).collect();
+        summary.all = GroupTotal::default();
+        summary.groups.iter().for_each(|group| summary.all.merge(&group.total));
+        summary
+    }
+
+    fn waits_of(group: &GroupCauses) -> u64 {
+        group.total.waits
     }
 
     #[test]
@@ -186,19 +243,66 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_shown_is_not_counted_as_merged() {
+    fn a_named_group_has_all_of_its_waits_in_whatever_order_the_groups_arrive() {
+        let mut recent = RecentTotals::new(2);
+        let names = ["/a", "/b", "/c", "/d", "/e"];
+        for second in 1..=60 {
+            recent.add(&of_groups(names.into_iter().cycle().skip(second as usize).take(5)), second);
+            recent.covered(&at(second));
+        }
+        let each = of_groups(["/a"]).all.waits;
+        for last_s in [5, 30, 60] {
+            let (summary, _) = recent.last(last_s * SECOND, &at(60), &[]);
+            let named: Vec<u64> = summary.groups.iter().filter(|group| group.name.is_some()).map(waits_of).collect();
+            assert_eq!(named, [last_s * each; 2]);
+            assert_eq!(summary.groups.iter().map(waits_of).sum::<u64>(), 5 * last_s * each);
+            assert_eq!((summary.groups_merged, summary.groups_without_path), (3, 0));
+        }
+    }
+
+    #[test]
+    fn a_group_that_had_no_series_in_a_part_of_the_time_is_not_named() {
         let mut recent = RecentTotals::new(1);
-        for second in 1..=10 {
-            let mut waits = one_neighbour();
-            if second > 5 {
-                // Another group has the only series of this slot.
-                waits.groups.reverse();
+        for second in 1..=120 {
+            // `/a` has the only series until it has had no waits for a minute.
+            let names: &[&str] = if second <= 5 { &["/a", "/b"] } else { &["/b"] };
+            recent.add(&of_groups(names.iter().copied()), second);
+            recent.covered(&at(second));
+        }
+        let each = of_groups(["/b"]).all.waits;
+        let last = |last_s: u64| {
+            let (summary, _) = recent.last(last_s * SECOND, &at(120), &[]);
+            let groups = summary.groups.iter().map(|group| (group.name.is_some(), group.total.waits));
+            (groups.collect::<Vec<_>>(), summary.groups_merged)
+        };
+        assert_eq!(last(50), (vec![(true, 50 * each)], 0));
+        assert_eq!(last(60), (vec![(false, 60 * each)], 1));
+    }
+
+    #[test]
+    fn a_lower_limit_ends_no_series() {
+        let mut recent = RecentTotals::new(2);
+        for second in 1..=15 {
+            if second == 6 {
+                recent.set_max_series(1);
             }
-            recent.add(&waits, second);
+            recent.add(&of_groups(["/a", "/b", "/c"]), second);
+            recent.covered(&at(second));
+        }
+        let (summary, _) = recent.last(15 * SECOND, &at(15), &[]);
+        assert_eq!(summary.groups.iter().filter(|group| group.name.is_some()).count(), 2);
+        assert_eq!(summary.groups_merged, 1);
+    }
+
+    #[test]
+    fn groups_without_a_path_are_counted_by_themselves() {
+        let mut recent = RecentTotals::new(10);
+        for second in 1..=10 {
+            recent.add(&of_groups(["/a", if second <= 5 { "(cgroup 7, gone)" } else { "(cgroup 8, gone)" }]), second);
             recent.covered(&at(second));
         }
         let (summary, _) = recent.last(10 * SECOND, &at(10), &[]);
-        assert_eq!(summary.groups_merged, 1, "{summary:?}");
+        assert_eq!((summary.groups_merged, summary.groups_without_path), (2, 2));
     }
 
     #[test]

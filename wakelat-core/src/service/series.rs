@@ -2,10 +2,10 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    hash::{BuildHasher as _, RandomState},
     sync::Arc,
 };
 
+use super::merged_groups::MergedGroups;
 use crate::{
     aggregate::space_saving::SpaceSaving,
     why::counted::{
@@ -24,9 +24,6 @@ const KEPT_UNTIL_EXPORTED_S: u64 = 24 * 3_600;
 /// Pairs of groups whose time is kept: those with the most. A reading adds at most as many, of which the table then keeps
 /// those with the most again. The totals of the last minute have up to 13 times as many.
 pub const MAX_PAIRS: usize = 4_096 / 8 * 7;
-
-/// Maximum number of merged groups that are counted: the hash of each name is kept.
-const MAX_MERGED_NAMES: usize = 65_536;
 
 /// The longest name of a series: bytes. A path of a cgroup can have 4 KiB, and is repeated in each of its series.
 const MAX_NAME: usize = 1_024;
@@ -137,9 +134,8 @@ pub struct SeriesTable {
     has_exports: bool,
     /// Groups beyond the limit, those without a name of their own, and those for which the kernel's table had no room.
     other: WaitSeries,
-    /// Hashes of the names of the groups in `other`.
-    merged: HashSet<u64>,
-    hasher: RandomState,
+    /// The groups in `other`, except for those for which the kernel's table had no room.
+    merged: MergedGroups,
     all: WaitSeries,
     pairs: SpaceSaving<(Arc<str>, Arc<str>, CountedCause), CauseTime>,
     pairs_lost: u64,
@@ -154,21 +150,31 @@ impl SeriesTable {
             last_number: 0,
             has_exports: false,
             other: WaitSeries::default(),
-            merged: HashSet::new(),
-            hasher: RandomState::new(),
+            merged: MergedGroups::default(),
             all: WaitSeries::default(),
             pairs: SpaceSaving::default(),
             pairs_lost: 0,
         }
     }
 
-    /// An empty table with at most `max_series` series. Its [`Self::into_merged`] can be added to this one.
-    pub(super) fn emptied(&self, max_series: usize) -> Self {
-        Self { hasher: self.hasher.clone(), ..Self::new(max_series) }
+    /// An empty table with the same limit. Its [`Self::into_merged`] can be added to this one.
+    pub(super) fn emptied(&self) -> Self {
+        Self { merged: self.merged.emptied(), ..Self::new(self.max_series) }
     }
 
     /// Adds waits that ended until `now_s`, seconds of any clock that does not go back.
     pub fn add(&mut self, summary: &CountedSummary, now_s: u64) {
+        self.add_if(summary, now_s, |_| true);
+    }
+
+    /// As [`Self::add`], but the series of a group begins only if the limit and `may_begin` allow it. The latter is asked
+    /// only about a group for which the former has room.
+    pub(super) fn add_if(
+        &mut self,
+        summary: &CountedSummary,
+        now_s: u64,
+        mut may_begin: impl FnMut(&Arc<str>) -> bool,
+    ) {
         for group in &summary.groups {
             let known = group.name.as_ref().and_then(|name| self.series.get_mut(name));
             if let Some(series) = known {
@@ -177,16 +183,14 @@ impl SeriesTable {
             }
             let series = match &group.name {
                 None => &mut self.other,
-                Some(name) if self.series.len() < self.max_series && can_have_series(name) => {
+                Some(name) if self.series.len() < self.max_series && can_have_series(name) && may_begin(name) => {
                     self.series.entry(Arc::clone(name)).or_insert_with(|| {
                         self.last_number += 1;
                         Box::new(WaitSeries { number: self.last_number, ..WaitSeries::default() })
                     })
                 }
                 Some(name) => {
-                    if self.merged.len() < MAX_MERGED_NAMES {
-                        self.merged.insert(self.hasher.hash_one(name));
-                    }
+                    self.merged.add(name, can_have_series(name));
                     &mut self.other
                 }
             };
@@ -281,23 +285,28 @@ impl SeriesTable {
         self.merged.len() as u64
     }
 
-    /// What identifies these groups, also in a table that was [`Self::emptied`].
-    pub(super) fn into_merged(self) -> HashSet<u64> {
+    /// These groups, for [`Self::add_merged`] of a table that was [`Self::emptied`].
+    pub(super) fn into_merged(self) -> MergedGroups {
         self.merged
     }
 
-    /// Counts groups without series of their own in a table that was [`Self::emptied`]: once those that both have.
-    pub(super) fn add_merged(&mut self, merged: &HashSet<u64>) {
-        let room = MAX_MERGED_NAMES.saturating_sub(self.merged.len());
-        self.merged.extend(merged.iter().take(room));
+    /// Adds groups without series of their own in a table from which this one was [`Self::emptied`]: those that both have
+    /// count once.
+    pub(super) fn add_merged(&mut self, merged: &MergedGroups) {
+        self.merged.extend(merged);
     }
 
-    /// Does not count groups that have series of their own among those that have none: another table had no room for
-    /// them.
-    pub(super) fn forget_merged_with_series(&mut self) {
-        for name in self.series.keys() {
-            self.merged.remove(&self.hasher.hash_one(name));
-        }
+    /// Ends the series of groups that had none in another table whose waits were added: each lacks a part of its waits. All
+    /// of their waits then count as those of groups without series.
+    pub(super) fn merge_partial(&mut self) {
+        let Self { series, merged, other, .. } = self;
+        series.retain(|name, series| {
+            let is_partial = merged.contains(name);
+            if is_partial {
+                other.add(&series.total, &series.shares(), series.last_wait_s);
+            }
+            !is_partial
+        });
     }
 
     /// Parts of waits whose pair of groups had no room.
@@ -333,6 +342,7 @@ impl SeriesTable {
             causes: self.all.shares(),
             groups,
             groups_merged: self.merged_groups(),
+            groups_without_path: self.merged.without_path() as u64,
             pairs,
             pairs_lost: self.pairs_lost,
             not_separated: not_separated.to_vec(),

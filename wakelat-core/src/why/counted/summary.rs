@@ -134,8 +134,11 @@ pub struct CountedSummary {
     pub causes: CauseShares,
     /// The groups, the one with the most waiting time first; those beyond the limit as one, which comes last.
     pub groups: Vec<GroupCauses>,
-    /// Groups beyond the limit.
+    /// Groups that have no waits of their own here: those beyond the limit, and those of `groups_without_path`.
     pub groups_merged: u64,
+    /// Of these, cgroups that a higher limit would not show: they were removed before their path was read, or it is too
+    /// long for a series.
+    pub groups_without_path: u64,
     /// Which group waited for which, most time first.
     pub pairs: Vec<PairCauses>,
     /// Parts of waits whose pair had no room in a table of pairs, the kernel's or one of wakelat's.
@@ -354,6 +357,7 @@ impl CauseTotals {
             causes,
             groups: groups_shown,
             groups_merged: beyond.len() as u64,
+            groups_without_path: 0,
             pairs,
             pairs_lost,
             not_separated: not_separated.to_vec(),

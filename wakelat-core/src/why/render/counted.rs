@@ -245,14 +245,16 @@ fn division(summary: &CountedSummary, limit_flag: &str, style: &Style, out: &mut
         let causes: Vec<String> = summary.not_separated.iter().map(|cause| label(*cause, summary.by)).collect();
         note(format!("this kernel does not separate {} from what ran", causes.join(", ")));
     }
-    if summary.groups_merged > 0 {
-        note(format!(
-            "{} merged into (other); `{limit_flag}` has more",
-            units::counted(summary.groups_merged, "group")
-        ));
+    let beyond_limit = summary.groups_merged.saturating_sub(summary.groups_without_path);
+    if beyond_limit > 0 {
+        note(format!("{} merged into (other); `{limit_flag}` has more", units::counted(beyond_limit, "group")));
+    }
+    if summary.groups_without_path > 0 {
+        let groups = units::counted(summary.groups_without_path, "group");
+        note(format!("{groups} merged into (other): removed before the path was read, or with too long a path"));
     }
     if summary.pairs_lost > 0 {
-        note(format!("{} without room in a table of pairs", units::counted(summary.pairs_lost, "part of a wait")));
+        note(format!("{} of waits had no room in a table of pairs", units::counted(summary.pairs_lost, "part")));
     }
 }
 
@@ -274,6 +276,20 @@ mod tests {
         assert!(text.starts_with("▸ other cgroups: 74.4 % of the waiting time (9.0 ms)"), "{text}");
         assert!(text.lines().all(|line| width(line) <= 80), "{text}");
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_higher_limit_is_suggested_only_for_groups_beyond_it() {
+        let notes = |groups_merged, groups_without_path, pairs_lost| -> Vec<String> {
+            let summary = CountedSummary { groups_merged, groups_without_path, pairs_lost, ..one_neighbour() };
+            let text = text(&summary, &report(Vec::new()), "--max-series", &Style { width: 200, ..Style::default() });
+            text.lines().filter(|line| line.contains("merged") || line.contains("pairs")).map(str::to_owned).collect()
+        };
+        let removed = "note: 3 groups merged into (other): removed before the path was read, or with too long a path";
+        assert_eq!(notes(3, 3, 0), [removed]);
+        let limited = "note: 1 group merged into (other); `--max-series` has more";
+        assert_eq!(notes(4, 3, 0), [limited, removed]);
+        assert_eq!(notes(0, 0, 52_928), ["note: 52,928 parts of waits had no room in a table of pairs"]);
     }
 
     #[test]

@@ -337,6 +337,7 @@ mod tests {
             causes: Vec::new(),
             groups: ["/a", "/b", "/c"].map(group).into(),
             groups_merged: 0,
+            groups_without_path: 0,
             pairs: Vec::new(),
             pairs_lost: 0,
             not_separated: Vec::new(),
