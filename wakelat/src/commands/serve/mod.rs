@@ -105,11 +105,12 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
         cgroup_mount: environment.cgroup_mount.clone(),
         totals,
         answering_ns: Arc::default(),
-        // The conditions of captures are judged by the waits of each second.
-        schedule: ReadingSchedule::new(captures.is_some()),
+        // The conditions of captures are judged by the waits of each second. Each reading is a sign of life.
+        schedule: ReadingSchedule::new(captures.is_some(), manager.alive_interval()),
         requests: ReadingRequests::default(),
         file: config.file.clone(),
         manager,
+        is_ready: false,
         otlp_port: config.otlp.as_ref().map(|otlp| otlp.settings.endpoint.port),
         otlp,
         kubelet,
@@ -148,6 +149,8 @@ struct ServiceView {
     requests: ReadingRequests,
     file: Option<ServeFile>,
     manager: ServiceManager,
+    /// Whether the manager knows that the service is ready: it is once it has read the tables and is healthy.
+    is_ready: bool,
     otlp: Option<OtlpExports>,
     otlp_port: Option<u16>,
     kubelet: Option<KubeletRequests>,
@@ -245,7 +248,6 @@ impl View for ServiceView {
                 Arc::clone(&self.answering_ns),
             )?;
             status(format_args!("listening on {address}"));
-            self.manager.notify(ServiceState::Ready);
         }
         if let Some(otlp) = &self.otlp {
             otlp.spawn();
@@ -298,6 +300,9 @@ impl View for ServiceView {
         if self.trimmed_at.elapsed() >= TRIM_INTERVAL {
             heap::trim();
             self.trimmed_at = Instant::now();
+        }
+        if !std::mem::replace(&mut self.is_ready, true) {
+            self.manager.notify(ServiceState::Ready);
         }
         self.manager.notify(ServiceState::Alive);
         Ok(())

@@ -29,13 +29,15 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// The scheduled readings.
 pub struct ReadingSchedule {
     each_second: bool,
+    interval: Duration,
     last: Option<Instant>,
 }
 
 impl ReadingSchedule {
-    /// Readings are due each second, or only every five.
-    pub fn new(each_second: bool) -> Self {
-        Self { each_second, last: None }
+    /// Readings are due each second, or only every five, or after `longest` if that is shorter.
+    pub fn new(each_second: bool, longest: Option<Duration>) -> Self {
+        let interval = longest.map_or(INTERVAL, |longest| longest.min(INTERVAL));
+        Self { each_second, interval, last: None }
     }
 
     /// From now on, readings are due each second.
@@ -50,7 +52,7 @@ impl ReadingSchedule {
 
     /// Whether a reading is due. This is checked each second.
     pub fn is_due(&self, now: Instant) -> bool {
-        self.each_second || self.last.is_none_or(|last| now - last >= INTERVAL - EARLY)
+        self.each_second || self.last.is_none_or(|last| now - last >= self.interval.saturating_sub(EARLY))
     }
 }
 
@@ -116,9 +118,12 @@ mod tests {
             };
             (1..=12).filter(due).collect()
         };
-        assert_eq!(due(&mut ReadingSchedule::new(false)), [1, 6, 11]);
-        assert_eq!(due(&mut ReadingSchedule::new(true)).len(), 12);
-        let mut schedule = ReadingSchedule::new(false);
+        assert_eq!(due(&mut ReadingSchedule::new(false, None)), [1, 6, 11]);
+        assert_eq!(due(&mut ReadingSchedule::new(false, Some(Duration::from_secs(15)))), [1, 6, 11]);
+        assert_eq!(due(&mut ReadingSchedule::new(false, Some(Duration::from_secs(2)))), [1, 3, 5, 7, 9, 11]);
+        assert_eq!(due(&mut ReadingSchedule::new(false, Some(Duration::from_millis(200)))).len(), 12);
+        assert_eq!(due(&mut ReadingSchedule::new(true, None)).len(), 12);
+        let mut schedule = ReadingSchedule::new(false, None);
         schedule.set_each_second();
         assert_eq!(due(&mut schedule).len(), 12);
     }
