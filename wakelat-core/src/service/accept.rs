@@ -26,6 +26,12 @@ pub fn preferred(accept: &str, offered: &[&str]) -> Option<usize> {
     qualities.iter().position(|quality| *quality == best)
 }
 
+/// Whether the header names one of these media types, with any quality.
+pub fn names(accept: &str, media_types: &[&str]) -> bool {
+    let mut named = accept.split(',').filter_map(range).map(|(range, _)| range);
+    named.any(|named| media_types.iter().any(|media_type| named.eq_ignore_ascii_case(media_type)))
+}
+
 /// A media range and its quality in thousandths; `None` if it is malformed.
 fn range(text: &str) -> Option<(&str, u16)> {
     let mut parts = text.split(';').map(str::trim);
@@ -62,6 +68,16 @@ mod tests {
         assert_eq!(preferred("*/*", &OFFERED), Some(0));
         assert_eq!(preferred("", &OFFERED), Some(0));
         assert_eq!(preferred("TEXT/PLAIN; Q=1", &OFFERED), Some(1));
+    }
+
+    #[test]
+    fn a_range_with_an_asterisk_names_no_type() {
+        for accept in ["text/plain", "image/png, TEXT/Plain;q=0", "application/openmetrics-text; version=1.0.0"] {
+            assert!(names(accept, &OFFERED), "{accept}");
+        }
+        for accept in ["", "*/*", "text/*", "text/html, */*;q=0.8", "text/plain2"] {
+            assert!(!names(accept, &OFFERED), "{accept}");
+        }
     }
 
     #[test]

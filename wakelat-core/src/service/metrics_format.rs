@@ -1,6 +1,7 @@
 //! The formats in which clients can request metrics.
 
 use super::{
+    accept,
     metric_families::MetricsSnapshot,
     metrics_protobuf,
     metrics_text::{self, TextFormat},
@@ -18,12 +19,22 @@ pub enum MetricsFormat {
 }
 
 impl MetricsFormat {
-    /// The media types without their parameters, in the order of preference.
-    pub const MEDIA_TYPES: [&str; 3] =
-        ["application/openmetrics-text", "text/plain", "application/vnd.google.protobuf"];
+    /// The media types without their parameters, in the order of preference among those that a client names.
+    const MEDIA_TYPES: [&str; 3] = ["application/openmetrics-text", "text/plain", "application/vnd.google.protobuf"];
 
     /// The formats, in the order of [`Self::MEDIA_TYPES`].
     pub const ALL: [Self; 3] = [Self::OpenMetrics, Self::Prometheus, Self::Protobuf];
+
+    /// The format that the `Accept` header prefers; `None` if it accepts none. Prometheus names the formats that it reads.
+    /// A client that names neither OpenMetrics nor protobuf gets the text format 0.0.4: a browser shows it, and
+    /// `promtool check metrics` reads it.
+    pub fn preferred(accept: &str) -> Option<Self> {
+        let [open_metrics, text, protobuf] = Self::MEDIA_TYPES;
+        if !accept::names(accept, &[open_metrics, protobuf]) && accept::preferred(accept, &[text]).is_some() {
+            return Some(Self::Prometheus);
+        }
+        accept::preferred(accept, &Self::MEDIA_TYPES).map(|at| Self::ALL[at])
+    }
 
     /// The value of the header `Content-Type`.
     pub const fn content_type(self) -> &'static str {
@@ -43,5 +54,35 @@ impl MetricsFormat {
             Self::Prometheus => metrics_text::render(snapshot, TextFormat::Prometheus).into(),
             Self::Protobuf => metrics_protobuf::render(snapshot),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_names_no_other_format_gets_the_text_format() {
+        let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8";
+        for accept in ["", "*/*", "text/*", "text/plain", "text/plain;version=0.0.4;q=0.5, */*;q=0.1", browser] {
+            assert_eq!(MetricsFormat::preferred(accept), Some(MetricsFormat::Prometheus), "{accept}");
+        }
+        assert_eq!(MetricsFormat::preferred("image/png"), None);
+        assert_eq!(MetricsFormat::preferred("text/plain;q=0"), None);
+    }
+
+    #[test]
+    fn prometheus_gets_the_format_that_it_prefers() {
+        let open_metrics = "application/openmetrics-text;version=1.0.0;q=0.6,application/openmetrics-text;version=0.0.1;\
+                            q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+        assert_eq!(MetricsFormat::preferred(open_metrics), Some(MetricsFormat::OpenMetrics));
+        let native = format!(
+            "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.7,{open_metrics}"
+        );
+        assert_eq!(MetricsFormat::preferred(&native), Some(MetricsFormat::Protobuf));
+        let text = "text/plain, application/openmetrics-text;q=0.5";
+        assert_eq!(MetricsFormat::preferred(text), Some(MetricsFormat::Prometheus));
+        let equal = "text/plain, application/openmetrics-text";
+        assert_eq!(MetricsFormat::preferred(equal), Some(MetricsFormat::OpenMetrics));
     }
 }

@@ -55,6 +55,14 @@ pub enum RequestError {
 }
 
 impl RequestError {
+    /// The methods that are answered, if the refused one is none of them: the value of the header `Allow`.
+    pub const fn allowed_methods(&self) -> Option<&'static str> {
+        match self {
+            Self::Method => Some("GET, HEAD"),
+            Self::Path | Self::Format | Self::Parameter(_) => None,
+        }
+    }
+
     /// The status code of HTTP.
     pub const fn status(&self) -> u16 {
         match self {
@@ -88,10 +96,7 @@ impl ServiceRequest {
             return Err(RequestError::Method);
         }
         match path {
-            "/metrics" => {
-                let format = preferred(accept, &MetricsFormat::MEDIA_TYPES).map(|at| MetricsFormat::ALL[at]);
-                format.map(Self::Metrics).ok_or(RequestError::Format)
-            }
+            "/metrics" => MetricsFormat::preferred(accept).map(Self::Metrics).ok_or(RequestError::Format),
             "/healthz" => Ok(Self::Health),
             "/report.json" => Ok(Self::Report),
             "/why" => {
@@ -119,23 +124,37 @@ const DEFAULT_LAST_NS: u64 = 30_000_000_000;
 
 /// Parses `last=30s&format=json`.
 fn why_query(query: &str) -> Result<WhyQuery, String> {
-    let mut parsed = WhyQuery { last_ns: DEFAULT_LAST_NS, as_json: None };
+    let (mut last_ns, mut as_json) = (None, None);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        match pair.split_once('=').unwrap_or((pair, "")) {
-            ("last", value) => {
-                let last_ns = duration::seconds(value).map_err(|why| format!("`last`: {why}"))?;
-                if last_ns > MAX_LAST_NS {
-                    return Err("`last`: only the last 60s are kept".to_owned());
-                }
-                parsed.last_ns = last_ns;
-            }
-            ("format", "json") => parsed.as_json = Some(true),
-            ("format", "text") => parsed.as_json = Some(false),
-            ("format", _) => return Err("`format`: expected `text` or `json`".to_owned()),
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let is_repeated = match name {
+            "last" => last_ns.replace(last(value)?).is_some(),
+            "format" => as_json.replace(is_json(value)?).is_some(),
             _ => return Err("unknown parameter; expected `last` and `format`".to_owned()),
+        };
+        if is_repeated {
+            return Err(format!("`{name}` is given more than once; give it once"));
         }
     }
-    Ok(parsed)
+    Ok(WhyQuery { last_ns: last_ns.unwrap_or(DEFAULT_LAST_NS), as_json })
+}
+
+/// The value of `last`: ns.
+fn last(value: &str) -> Result<u64, String> {
+    let last_ns = duration::seconds(value).map_err(|why| format!("`last`: {why}"))?;
+    if last_ns > MAX_LAST_NS {
+        return Err("`last`: only the last 60s are kept".to_owned());
+    }
+    Ok(last_ns)
+}
+
+/// The value of `format`.
+fn is_json(value: &str) -> Result<bool, String> {
+    match value {
+        "json" => Ok(true),
+        "text" => Ok(false),
+        _ => Err("`format`: expected `text` or `json`".to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -154,6 +173,13 @@ mod tests {
     }
 
     #[test]
+    fn a_parameter_is_given_once() {
+        for wrong in ["last=5s&last=30s", "last=5s&format=json&last=5s", "format=json&format=text"] {
+            assert!(why_query(wrong).is_err_and(|why| why.contains("more than once")), "{wrong}");
+        }
+    }
+
+    #[test]
     fn the_header_decides_the_format_of_causes_unless_the_query_does() {
         let as_json = |query: &str, accept: &str| match ServiceRequest::parse("GET", "/why", query, accept) {
             Ok(ServiceRequest::Why { as_json, .. }) => as_json,
@@ -168,5 +194,7 @@ mod tests {
         let status = |method: &str| ServiceRequest::parse(method, "/", "", "").map_err(|error| error.status());
         assert_eq!(["GET", "HEAD"].map(status), [Ok(ServiceRequest::StartPage); 2]);
         assert_eq!(["POST", "PUT", "DELETE", "get", ""].map(status), [Err(405); 5]);
+        assert_eq!(RequestError::Method.allowed_methods(), Some("GET, HEAD"));
+        assert_eq!(RequestError::Path.allowed_methods(), None);
     }
 }

@@ -190,6 +190,9 @@ async fn response(
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(answer.content_type));
     headers.insert(header::CONTENT_LENGTH, length.into());
+    if let Some(methods) = answer.allow {
+        headers.insert(header::ALLOW, header::HeaderValue::from_static(methods));
+    }
     headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, header::HeaderValue::from_static("nosniff"));
     response

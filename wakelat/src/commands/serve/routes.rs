@@ -22,17 +22,19 @@ pub struct Answer {
     pub status: StatusCode,
     /// The header `Content-Type`.
     pub content_type: &'static str,
+    /// The header `Allow`, with [`StatusCode::METHOD_NOT_ALLOWED`].
+    pub allow: Option<&'static str>,
     /// The body.
     pub body: Bytes,
 }
 
 impl Answer {
     fn ok(content_type: &'static str, body: impl Into<Bytes>) -> Self {
-        Self { status: StatusCode::OK, content_type, body: body.into() }
+        Self { status: StatusCode::OK, content_type, allow: None, body: body.into() }
     }
 
     fn failed(status: StatusCode, why: &str) -> Self {
-        Self { status, content_type: TEXT, body: format!("{why}\n").into() }
+        Self { status, content_type: TEXT, allow: None, body: format!("{why}\n").into() }
     }
 
     /// The answer with this body, if there is one yet.
@@ -84,7 +86,7 @@ impl Routes {
             Ok(ServiceRequest::StartPage) => Answer::ok(HTML, PAGE),
             Err(error) => {
                 let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::BAD_REQUEST);
-                Answer::failed(status, &error.to_string())
+                Answer { allow: error.allowed_methods(), ..Answer::failed(status, &error.to_string()) }
             }
         }
     }
@@ -103,9 +105,13 @@ mod tests {
     use hyper::Method;
     use wakelat_core::report::Report;
 
-    fn status(routes: &Routes, method: Method, path: &str, accept: &str) -> u16 {
+    fn answer(routes: &Routes, method: Method, path: &str, accept: &str) -> Answer {
         let request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept).body(()).unwrap();
-        routes.answer_from_totals(parse(&request)).status.as_u16()
+        routes.answer_from_totals(parse(&request))
+    }
+
+    fn status(routes: &Routes, method: Method, path: &str, accept: &str) -> u16 {
+        answer(routes, method, path, accept).status.as_u16()
     }
 
     #[test]
@@ -121,5 +127,10 @@ mod tests {
         assert_eq!(status(&routes, Method::POST, "/metrics", ""), 405);
         assert_eq!(status(&routes, Method::HEAD, "/metrics", ""), 200);
         assert_eq!(status(&routes, Method::GET, "/metrics", "image/png"), 406);
+        assert_eq!(answer(&routes, Method::POST, "/metrics", "").allow, Some("GET, HEAD"));
+        assert_eq!(
+            answer(&routes, Method::GET, "/metrics", "").content_type,
+            "text/plain; version=0.0.4; charset=utf-8"
+        );
     }
 }
