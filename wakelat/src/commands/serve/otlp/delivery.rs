@@ -14,6 +14,7 @@ use super::{
 use crate::status::status;
 use bytes::Bytes;
 use tokio::{sync::Notify, time::sleep};
+use wakelat_core::render::units;
 
 /// The longest pause after the first attempt that failed. It doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -41,28 +42,42 @@ pub struct ExportDelivery {
     pub delta: bool,
     /// The receiver, for messages.
     pub receiver: String,
+    /// What failed so far.
+    failures: RefCell<Failures>,
 }
 
 impl ExportDelivery {
+    /// Delivers the exports of an empty queue to `receiver`.
+    pub fn new(delta: bool, receiver: String) -> Self {
+        Self { shared: Rc::default(), delta, receiver, failures: RefCell::default() }
+    }
+
     /// Delivers exports for ever by `send`.
     pub async fn run(&self, send: impl AsyncFn(Bytes) -> Attempt) {
-        let mut failures = Failures::default();
         loop {
-            self.deliver_all(&send, &mut failures).await;
+            self.deliver_all(&send).await;
             self.shared.added.notified().await;
         }
     }
 
+    /// Delivers exports until none is left, for the last time: the first pause is short whatever failed before.
+    pub async fn deliver_rest(&self, send: impl AsyncFn(Bytes) -> Attempt) {
+        self.failures.borrow_mut().count = 0;
+        self.deliver_all(send).await;
+    }
+
     /// Delivers exports until none is left.
-    pub async fn deliver_all(&self, send: impl AsyncFn(Bytes) -> Attempt, failures: &mut Failures) {
+    async fn deliver_all(&self, send: impl AsyncFn(Bytes) -> Attempt) {
         loop {
             let Some(export) = self.shared.queue.borrow_mut().begin_attempt() else { return };
             let attempt = send(export).await;
             self.shared.queue.borrow_mut().end_attempt(&attempt, self.delta);
-            if let Some(message) = failures.message(&attempt, self.delta) {
+            let message = self.failures.borrow_mut().message(&attempt, self.delta);
+            if let Some(message) = message {
                 status(format_args!("OTLP receiver {}: {message}", self.receiver));
             }
-            if let Some(pause) = failures.pause(&attempt) {
+            let pause = self.failures.borrow_mut().pause(&attempt);
+            if let Some(pause) = pause {
                 sleep(pause).await;
             }
         }
@@ -71,7 +86,7 @@ impl ExportDelivery {
 
 /// The attempts that failed since one was accepted.
 #[derive(Debug, Default)]
-pub struct Failures {
+struct Failures {
     count: u32,
     has_warned_of_part: bool,
     jitter: RandomState,
@@ -83,7 +98,8 @@ impl Failures {
         match attempt {
             Attempt::Accepted(Some(partial)) if !self.has_warned_of_part => {
                 self.has_warned_of_part = true;
-                Some(format!("refused {} points: {}", partial.rejected_points, printable(&partial.message)))
+                let points = units::counted(partial.rejected_points, "point");
+                Some(format!("refused {points}: {}", printable(&partial.message)))
             }
             Attempt::Accepted(_) => (self.count > 0).then(|| "accepts exports again".to_owned()),
             _ if self.count > 0 => None,
@@ -95,7 +111,8 @@ impl Failures {
         }
     }
 
-    /// How long to wait before the next attempt, if at all. Counts the failure.
+    /// How long to wait before the next attempt, if at all. Counts the failure. After an export that the receiver rejects
+    /// for good, the next one can be sent at once.
     fn pause(&mut self, attempt: &Attempt) -> Option<Duration> {
         if matches!(attempt, Attempt::Accepted(_)) {
             self.count = 0;
@@ -107,6 +124,7 @@ impl Failures {
         let part = self.jitter.hash_one(self.count) as f64 / u64::MAX as f64;
         let pause = longest.mul_f64(0.5 + part / 2.0);
         match attempt {
+            Attempt::Rejected(_) => None,
             Attempt::Later { after: Some(after), .. } => Some((*after).min(MAX_RETRY_AFTER)),
             _ => Some(pause),
         }
@@ -133,18 +151,18 @@ mod tests {
     /// Delivers the exports `a` and `b` to a receiver that answers with `answers` and accepts everything else. Returns what
     /// arrived, with the time of each.
     async fn deliver(delta: bool, answers: Vec<Attempt>) -> Vec<(Bytes, Duration)> {
-        let shared = Rc::new(SharedQueue::default());
-        ["a", "b"].iter().for_each(|export| _ = shared.queue.borrow_mut().push(Bytes::from_static(export.as_bytes())));
+        let delivery = ExportDelivery::new(delta, "test".to_owned());
+        let queue = &delivery.shared.queue;
+        ["a", "b"].iter().for_each(|export| _ = queue.borrow_mut().push(Bytes::from_static(export.as_bytes())));
         let (began, at) = (Instant::now(), Cell::new(0));
         let sent = RefCell::new(Vec::new());
-        let delivery = ExportDelivery { shared, delta, receiver: "test".to_owned() };
         let send = async |export: Bytes| {
             sent.borrow_mut().push((export, began.elapsed()));
             at.set(at.get() + 1);
             answers.get(at.get() - 1).cloned().unwrap_or(Attempt::Accepted(None))
         };
-        delivery.deliver_all(send, &mut Failures::default()).await;
-        assert_eq!(delivery.shared.queue.borrow().counts().queued, 0);
+        delivery.deliver_all(send).await;
+        assert_eq!(queue.borrow().counts().queued, 0);
         sent.into_inner()
     }
 
@@ -179,6 +197,31 @@ mod tests {
         assert_eq!(names(&deliver(false, vec![Attempt::Rejected("400".to_owned())]).await), "ab");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_rejected_export_does_not_delay_the_next_one() {
+        let sent = deliver(false, vec![Attempt::Rejected("400".to_owned())]).await;
+        assert_eq!((names(&sent).as_str(), sent[1].1), ("ab", Duration::ZERO));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_delivery_repeats_no_message_about_points_and_begins_with_a_short_pause() {
+        let delivery = ExportDelivery::new(false, "test".to_owned());
+        let push = || _ = delivery.shared.queue.borrow_mut().push(Bytes::from_static(b"a"));
+        let part = || Attempt::Accepted(Some(PartialSuccess { rejected_points: 1, message: String::new() }));
+        push();
+        delivery.deliver_all(async |_: Bytes| part()).await;
+        (0..10).for_each(|_| _ = delivery.failures.borrow_mut().pause(&unanswered()));
+        push();
+        let (began, attempts) = (Instant::now(), Cell::new(0));
+        let send = async |_: Bytes| {
+            attempts.set(attempts.get() + 1);
+            if attempts.get() == 1 { later(None) } else { part() }
+        };
+        delivery.deliver_rest(send).await;
+        assert!(began.elapsed() <= Duration::from_millis(1_001), "{:?}", began.elapsed());
+        assert_eq!(delivery.failures.borrow_mut().message(&part(), false), None);
+    }
+
     #[test]
     fn a_pause_is_bounded_and_each_failure_is_reported_once() {
         let mut failures = Failures::default();
@@ -190,7 +233,7 @@ mod tests {
         assert_eq!(failures.message(&Attempt::Accepted(None), false).as_deref(), Some("accepts exports again"));
         assert_eq!(failures.pause(&Attempt::Accepted(None)), None);
         let part = || Attempt::Accepted(Some(PartialSuccess { rejected_points: 1, message: "a\nb".to_owned() }));
-        assert_eq!(failures.message(&part(), false).as_deref(), Some("refused 1 points: a b"));
+        assert_eq!(failures.message(&part(), false).as_deref(), Some("refused 1 point: a b"));
         assert_eq!(failures.message(&part(), false), None);
     }
 }

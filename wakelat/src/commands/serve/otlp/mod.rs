@@ -19,10 +19,7 @@ use wakelat_core::service::{
     otlp::{OtlpExporter, Temporality},
 };
 
-use self::{
-    delivery::{ExportDelivery, Failures, SharedQueue},
-    request::Receiver,
-};
+use self::{delivery::ExportDelivery, request::Receiver};
 use crate::{config::OtlpConfig, status::status};
 
 /// How long the last exports may take after the measurement has ended.
@@ -48,9 +45,8 @@ impl OtlpExports {
     /// If the receiver's name cannot be resolved.
     pub fn open(config: &OtlpConfig) -> Result<Self> {
         let receiver = Receiver::resolve(config)?;
-        let shared = Rc::new(SharedQueue::default());
         let delta = config.settings.temporality == Temporality::Delta;
-        let delivery = ExportDelivery { shared, delta, receiver: config.settings.endpoint.to_string() };
+        let delivery = ExportDelivery::new(delta, config.settings.endpoint.to_string());
         Ok(Self {
             exporter: OtlpExporter::new(config.settings.temporality, resource(config)),
             interval_ns: config.settings.interval_ns,
@@ -99,14 +95,13 @@ impl OtlpExports {
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot start the event loop for the last OTLP exports")?;
-        let mut failures = Failures::default();
-        let deliver = self.delivery.deliver_all(async |export| self.receiver.send(export).await, &mut failures);
+        let deliver = self.delivery.deliver_rest(async |export| self.receiver.send(export).await);
         _ = runtime.block_on(async { timeout(END_TIMEOUT, deliver).await });
         self.delivery.shared.queue.borrow_mut().cut_off(self.delivery.delta);
         let ExportCounts { dropped, rejected, unknown, queued, .. } = self.counts();
         if dropped + rejected + unknown + queued > 0 {
             status(format_args!(
-                "OTLP exports not delivered: {queued} without an answer in time, {dropped} dropped, {rejected} rejected, \
+                "OTLP exports not delivered: {queued} still in the queue, {dropped} dropped, {rejected} rejected, \
                  {unknown} unknown"
             ));
         }
