@@ -103,11 +103,13 @@ pub struct CaptureReason {
 }
 
 impl CaptureReason {
-    /// The reason as a sentence: `p99 of waits of /system.slice/db.service was 31.4 ms for 30.0 s`.
+    /// The reason as a sentence: `p99 of waits of /system.slice/db.service was 31.4 ms for 30.0 s`. One wait has no time for
+    /// which it holds.
     pub fn sentence(&self) -> String {
         let Self { cgroup, statistic, value_ns, held_ns, .. } = self;
         let [value, held] = [*value_ns, *held_ns].map(|ns| units::duration(ns, true));
         match statistic {
+            WaitStatistic::Max if *held_ns == 0 => format!("the longest wait of {cgroup} was {value}"),
             WaitStatistic::Max => format!("the longest wait of {cgroup} in {held} was {value}"),
             _ => format!("{} of waits of {cgroup} was {value} for {held}", statistic.name()),
         }
@@ -184,5 +186,7 @@ mod tests {
         assert_eq!(reason.sentence(), "p99.9 of waits of /a.slice/b was 31.4 ms for 30.0 s");
         let longest = CaptureReason { statistic: WaitStatistic::Max, ..reason };
         assert_eq!(longest.sentence(), "the longest wait of /a.slice/b in 30.0 s was 31.4 ms");
+        let one = CaptureReason { held_ns: 0, ..longest };
+        assert_eq!(one.sentence(), "the longest wait of /a.slice/b was 31.4 ms");
     }
 }
