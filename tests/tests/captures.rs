@@ -202,6 +202,7 @@ fn the_metrics_show_that_the_capture_process_has_ended() -> TestOutcome {
     let is_up = || service.metrics().value("wakelat_capture_process_up");
     assert_eq!(is_up(), 1.0);
     let process = child_of(service.wakelat.pid()).expect("a capture process");
+    assert_eq!(fs::read_to_string(format!("/proc/{process}/comm")).expect("a process"), "wakelat\n");
     kill(Pid::from_raw(process as i32), Signal::SIGKILL).expect("a process of this test");
     until("the service has noticed it", || is_up() == 0.0);
     let (said, _) = service.end();

@@ -141,11 +141,9 @@ fn why_query(query: &str) -> Result<WhyQuery, String> {
 
 /// The value of `last`: ns.
 fn last(value: &str) -> Result<u64, String> {
-    let last_ns = duration::seconds(value).map_err(|why| format!("`last`: {why}"))?;
-    if last_ns > MAX_LAST_NS {
-        return Err("`last`: only the last 60s are kept".to_owned());
-    }
-    Ok(last_ns)
+    let last_ns = duration::seconds(value).ok().filter(|last_ns| *last_ns <= MAX_LAST_NS);
+    last_ns
+        .ok_or_else(|| "`last`: expected seconds, or a number with a unit such as `30s`, and at most `60s`".to_owned())
 }
 
 /// The value of `format`.
@@ -167,6 +165,9 @@ mod tests {
         assert_eq!(why_query(""), seconds(30, None));
         assert_eq!(why_query("last=60s&format=json"), seconds(60, Some(true)));
         assert_eq!(why_query("format=text&last=1m"), seconds(60, Some(false)));
+        // As the error says.
+        assert_eq!(why_query("last=5"), seconds(5, None));
+        assert!(why_query("last=5x").is_err_and(|why| why.contains("expected seconds, or a number with a unit")));
         for wrong in ["last=61s", "last=", "last=-1s", "last=0s", "last=x", "format=xml", "first=1s", "last"] {
             assert!(why_query(wrong).is_err(), "{wrong}");
         }

@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::Args;
 
-use crate::config::{CaptureProcessConfig, CaptureRule, CaptureSettings, ConfigError, duration, size};
+use crate::config::{CaptureProcessConfig, CaptureRule, CaptureSettings, ConfigError, duration, recordings_size};
 
 /// Captures.
 #[derive(Clone, Debug, Args)]
@@ -27,7 +27,7 @@ pub(super) struct CaptureFlags {
     capture_interval: u64,
 
     /// Keep at most this much in the directory: remove the oldest recordings
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, allow_hyphen_values = true, default_value = "200M", requires = "capture")]
+    #[arg(long, value_name = "SIZE", value_parser = recordings_size, allow_hyphen_values = true, default_value = "200M", requires = "capture")]
     capture_size: u64,
 }
 

@@ -14,6 +14,9 @@ const MAX_CONDITIONS: usize = 16;
 /// The longest condition: bytes. It is a label of metrics.
 const MAX_TEXT: usize = 256;
 
+/// The smallest limit of the size of all recordings: bytes. With less, a recording ends at its first events.
+const MIN_SIZE: u64 = 64 << 10;
+
 /// A condition, and the cgroups that it is about: `p99>20ms for 30s in /system.slice/*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureRule {
@@ -81,6 +84,17 @@ impl<'de> Deserialize<'de> for CaptureRule {
 impl Serialize for CaptureRule {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+/// Parses the limit of the size of all recordings: bytes.
+///
+/// # Errors
+/// As for [`size::parse`], and if a recording has no room.
+pub fn recordings_size(text: &str) -> Result<u64, String> {
+    match size::parse(text)? {
+        bytes if bytes < MIN_SIZE => Err(format!("`{text}` has no room for a recording; expected at least `64K`")),
+        bytes => Ok(bytes),
     }
 }
 
@@ -152,7 +166,7 @@ impl TryFrom<CaptureTable> for CaptureSettings {
         };
         given(table.duration, duration::seconds, &mut settings.duration_ns)?;
         given(table.interval, duration::seconds_or_zero, &mut settings.interval_ns)?;
-        given(table.size, size::parse, &mut settings.max_bytes)?;
+        given(table.size, recordings_size, &mut settings.max_bytes)?;
         Ok(settings)
     }
 }
@@ -221,6 +235,15 @@ mod tests {
             let error = text.parse::<CaptureRule>().unwrap_err();
             assert!(error.contains(expected) && error.contains("such as `p99>20ms for 30s"), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn the_size_has_room_for_a_recording() {
+        assert_eq!((recordings_size("64K"), recordings_size("1M")), (Ok(MIN_SIZE), Ok(1 << 20)));
+        for text in ["1", "65535", "63K"] {
+            assert!(recordings_size(text).unwrap_err().contains("expected at least `64K`"), "{text}");
+        }
+        assert!(recordings_size("x").unwrap_err().contains("is not a size"));
     }
 
     #[test]

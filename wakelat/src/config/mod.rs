@@ -51,7 +51,7 @@ use wakelat_core::{
 };
 use wakelat_kernel::Machine;
 
-pub use capture::{CaptureProcessConfig, CaptureRule, CaptureSettings};
+pub use capture::{CaptureProcessConfig, CaptureRule, CaptureSettings, recordings_size};
 pub use compare::{AbConfig, CompareConfig, CompareFormat, DiffConfig, InconclusiveAs, Margin, limit, margin};
 pub(crate) use compare::{commands, criteria};
 pub use dump::DumpConfig;
