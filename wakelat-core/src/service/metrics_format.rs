@@ -19,18 +19,20 @@ pub enum MetricsFormat {
 }
 
 impl MetricsFormat {
-    /// The media types without their parameters, in the order of preference among those that a client names.
+    /// The media types of [`Self::ALL`] without their parameters.
     const MEDIA_TYPES: [&str; 3] = ["application/openmetrics-text", "text/plain", "application/vnd.google.protobuf"];
 
-    /// The formats, in the order of [`Self::MEDIA_TYPES`].
+    /// The formats, in the order of preference among those that a client names.
     pub const ALL: [Self; 3] = [Self::OpenMetrics, Self::Prometheus, Self::Protobuf];
 
     /// The format that the `Accept` header prefers; `None` if it accepts none. Prometheus names the formats that it reads.
     /// A client that names neither OpenMetrics nor protobuf gets the text format 0.0.4: a browser shows it, and
-    /// `promtool check metrics` reads it.
+    /// `promtool check metrics` reads it. So does one that names only HTML.
     pub fn preferred(accept: &str) -> Option<Self> {
         let [open_metrics, text, protobuf] = Self::MEDIA_TYPES;
-        if !accept::names(accept, &[open_metrics, protobuf]) && accept::preferred(accept, &[text]).is_some() {
+        if !accept::names(accept, &[open_metrics, protobuf])
+            && accept::preferred(accept, &[text, "text/html"]).is_some()
+        {
             return Some(Self::Prometheus);
         }
         accept::preferred(accept, &Self::MEDIA_TYPES).map(|at| Self::ALL[at])
@@ -64,7 +66,8 @@ mod tests {
     #[test]
     fn a_client_that_names_no_other_format_gets_the_text_format() {
         let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8";
-        for accept in ["", "*/*", "text/*", "text/plain", "text/plain;version=0.0.4;q=0.5, */*;q=0.1", browser] {
+        let names_text = "text/plain;version=0.0.4;q=0.5, */*;q=0.1";
+        for accept in ["", "*/*", "text/*", "text/plain", "text/html", names_text, browser] {
             assert_eq!(MetricsFormat::preferred(accept), Some(MetricsFormat::Prometheus), "{accept}");
         }
         assert_eq!(MetricsFormat::preferred("image/png"), None);
