@@ -103,8 +103,8 @@ pub struct CaptureReason {
 }
 
 impl CaptureReason {
-    /// The reason as a sentence: `p99 of waits of /system.slice/db.service was 31.4 ms for 30.0 s`. One wait has no time for
-    /// which it holds.
+    /// The reason as a sentence: `p99 of waits of /system.slice/db.service was 31.4 ms for 30.0 s`. The first window of a
+    /// cgroup has no length: the sentence about a longest wait in it names none.
     pub fn sentence(&self) -> String {
         let Self { cgroup, statistic, value_ns, held_ns, .. } = self;
         let [value, held] = [*value_ns, *held_ns].map(|ns| units::duration(ns, true));

@@ -25,9 +25,9 @@ impl MetricsFormat {
     /// The formats, in the order of preference among those that a client names.
     pub const ALL: [Self; 3] = [Self::OpenMetrics, Self::Prometheus, Self::Protobuf];
 
-    /// The format that the `Accept` header prefers; `None` if it accepts none. Prometheus names the formats that it reads.
-    /// A client that names neither OpenMetrics nor protobuf gets the text format 0.0.4: a browser shows it, and
-    /// `promtool check metrics` reads it. So does one that names only HTML.
+    /// The format that the `Accept` header prefers; `None` if it accepts none. Prometheus names the formats that it
+    /// reads. A client that names neither OpenMetrics nor protobuf gets the text format 0.0.4, also if it accepts only
+    /// HTML: a browser shows it, and `promtool check metrics` reads it.
     pub fn preferred(accept: &str) -> Option<Self> {
         let [open_metrics, text, protobuf] = Self::MEDIA_TYPES;
         if !accept::names(accept, &[open_metrics, protobuf])

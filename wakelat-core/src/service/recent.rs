@@ -114,8 +114,8 @@ impl RecentTotals {
     }
 
     /// The causes and the report of the last `last_ns`, rounded up to whole slots, or of all slots if they are shorter.
-    /// `latest` covers everything since the start until now. A group that had no series in one of these slots, although it
-    /// had waits in it, has none here: a series has all waits of its group.
+    /// `latest` covers everything since the start until now. A group that had no series in one of these slots, although
+    /// it had waits in it, has none here: a series has all waits of its group.
     pub fn last(&self, last_ns: u64, latest: &Report, not_separated: &[CountedCause]) -> (CountedSummary, Report) {
         let from_ns = latest.duration_ns.saturating_sub(last_ns);
         let begins = self.complete.iter().map(|slot| &slot.begin).chain([&self.begin]);

@@ -167,8 +167,8 @@ impl SeriesTable {
         self.add_if(summary, now_s, |_| true);
     }
 
-    /// As [`Self::add`], but the series of a group begins only if the limit and `may_begin` allow it. The latter is asked
-    /// only about a group for which the former has room.
+    /// As [`Self::add`], but the series of a group begins only if the limit and `may_begin` allow it. The latter is
+    /// asked only about a group for which the former has room.
     pub(super) fn add_if(
         &mut self,
         summary: &CountedSummary,
@@ -290,14 +290,14 @@ impl SeriesTable {
         self.merged
     }
 
-    /// Adds groups without series of their own in a table from which this one was [`Self::emptied`]: those that both have
-    /// count once.
+    /// Adds groups without series of their own in a table from which this one was [`Self::emptied`]: those that both
+    /// have count once.
     pub(super) fn add_merged(&mut self, merged: &MergedGroups) {
         self.merged.extend(merged);
     }
 
-    /// Ends the series of groups that had none in another table whose waits were added: each lacks a part of its waits. All
-    /// of their waits then count as those of groups without series.
+    /// Ends the series of groups that had none in another table whose waits were added: each lacks a part of its waits.
+    /// All of their waits then count as those of groups without series.
     pub(super) fn merge_partial(&mut self) {
         let Self { series, merged, other, .. } = self;
         series.retain(|name, series| {
