@@ -76,12 +76,11 @@ mod tests {
 
     #[test]
     fn prometheus_gets_the_format_that_it_prefers() {
-        let open_metrics = "application/openmetrics-text;version=1.0.0;q=0.6,application/openmetrics-text;version=0.0.1;\
-                            q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+        let open_metrics = "application/openmetrics-text;version=1.0.0;q=0.6,\
+                            application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
         assert_eq!(MetricsFormat::preferred(open_metrics), Some(MetricsFormat::OpenMetrics));
-        let native = format!(
-            "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.7,{open_metrics}"
-        );
+        let protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
+        let native = format!("{protobuf};q=0.7,{open_metrics}");
         assert_eq!(MetricsFormat::preferred(&native), Some(MetricsFormat::Protobuf));
         let text = "text/plain, application/openmetrics-text;q=0.5";
         assert_eq!(MetricsFormat::preferred(text), Some(MetricsFormat::Prometheus));

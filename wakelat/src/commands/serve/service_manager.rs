@@ -63,8 +63,8 @@ impl ServiceManager {
         Ok(Self { socket: Some(socket), watchdog: watchdog(variable, process::id()) })
     }
 
-    /// How often [`ServiceState::Alive`] should be sent, if at all: in half of the time after which the manager restarts
-    /// the service (`sd_watchdog_enabled(3)`).
+    /// How often [`ServiceState::Alive`] should be sent, if at all: in half of the time after which the manager
+    /// restarts the service (`sd_watchdog_enabled(3)`).
     pub fn alive_interval(&self) -> Option<Duration> {
         self.watchdog.map(|timeout| timeout / 2)
     }

@@ -111,8 +111,8 @@ impl Failures {
         }
     }
 
-    /// How long to wait before the next attempt, if at all. Counts the failure. After an export that the receiver rejects
-    /// for good, the next one can be sent at once.
+    /// How long to wait before the next attempt, if at all. Counts the failure. After an export that the receiver
+    /// rejects for good, the next one can be sent at once.
     fn pause(&mut self, attempt: &Attempt) -> Option<Duration> {
         if matches!(attempt, Attempt::Accepted(_)) {
             self.count = 0;
