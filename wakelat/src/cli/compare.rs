@@ -131,9 +131,8 @@ impl CompareFlags {
             colour: self.style.color,
             ..Default::default()
         };
-        for (flag, file) in [("--junit", &self.junit), ("--bmf", &self.bmf), ("--report", &self.report)] {
-            file.as_deref().map_or(Ok(()), |file| output.check_beside(flag, file))?;
-        }
+        let files = [("--junit", &self.junit), ("--bmf", &self.bmf), ("--report", &self.report)];
+        output.check_all_beside([], files.map(|(flag, file)| (flag, file.as_deref())))?;
         let mut filter = self.filter.clone();
         if filter.from != FromEvent::Queued && !given("from") {
             super::why::adjust_from(&mut filter);

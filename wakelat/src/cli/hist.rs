@@ -67,9 +67,7 @@ impl HistFlags {
         let (mut config, machine) = self.recording.config(&self.common, None, MoreEvents::default(), given, machine)?;
         config.set_intervals(self.interval, self.count)?;
         self.grouping.apply(&[], machine.as_ref(), &mut config)?;
-        for (flag, file) in [("--report", &self.report), ("--svg", &self.svg)] {
-            file.as_deref().map_or(Ok(()), |file| config.output.check_beside(flag, file))?;
-        }
+        config.check_written([("--report", self.report.as_deref()), ("--svg", self.svg.as_deref())])?;
         if self.report.is_some() {
             config.set_breakdown()?;
         }

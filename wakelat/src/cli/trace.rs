@@ -77,7 +77,7 @@ impl TraceFlags {
         if !all.all {
             if self.breakdown {
                 config.set_breakdown()?;
-                self.svg.as_deref().map_or(Ok(()), |file| config.output.check_beside("--svg", file))?;
+                config.check_written([("--svg", self.svg.as_deref())])?;
                 return Ok((config, TraceRows::Breakdowns(self.svg)));
             }
             return Ok((config, TraceRows::Waits));

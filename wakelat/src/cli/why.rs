@@ -140,10 +140,8 @@ impl WhyFlags {
         if stacks.waker {
             config.check_sees_wakeups("--stacks=waker", "the stacks of wakers")?;
         }
-        stacks.folded.as_deref().map_or(Ok(()), |folded| config.output.check_beside("--folded", folded))?;
-        for (flag, file) in [("--report", &self.report), ("--svg", &self.svg)] {
-            file.as_deref().map_or(Ok(()), |file| config.output.check_beside(flag, file))?;
-        }
+        let files = [("--folded", &stacks.folded), ("--report", &self.report), ("--svg", &self.svg)];
+        config.check_written(files.map(|(flag, file)| (flag, file.as_deref())))?;
         Ok(Command::Why(
             config,
             WhyConfig {

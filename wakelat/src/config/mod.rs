@@ -39,7 +39,10 @@ mod verify;
 mod why;
 mod window;
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use wakelat_common::{Class, Classes};
 
@@ -196,6 +199,22 @@ impl Config {
     /// The names of the grouping keys, in their order.
     pub(crate) fn key_names(&self) -> Vec<&'static str> {
         self.by.iter().map(|key| key.name()).collect()
+    }
+
+    /// Checks that these files, each with its flag, can be written in addition to the result and a recording.
+    ///
+    /// # Errors
+    /// If one is no file, or if two of the files that are read and written are the same.
+    pub(crate) fn check_written<'a>(
+        &'a self,
+        files: impl IntoIterator<Item = (&'a str, Option<&'a Path>)>,
+    ) -> Result<(), ConfigError> {
+        let input = self.input.iter().filter(|input| !input.is_demo());
+        let recordings = input.flat_map(|input| {
+            let flag = if input.measured.is_some() { "--record" } else { "--input" };
+            input.paths.iter().map(move |path| (flag, &**path))
+        });
+        self.output.check_all_beside(recordings, files)
     }
 
     /// Reports at an interval.

@@ -75,16 +75,37 @@ impl OutputConfig {
         self.check_distinct(flag, path)
     }
 
+    /// Checks that all `written` files, each with its flag, can be written in addition to the result: each is another
+    /// file than the result, than those written before it, and than the `others`, which are read or recorded.
+    pub(crate) fn check_all_beside<'a>(
+        &self,
+        others: impl IntoIterator<Item = (&'a str, &'a Path)>,
+        written: impl IntoIterator<Item = (&'a str, Option<&'a Path>)>,
+    ) -> Result<(), ConfigError> {
+        let mut earlier: Vec<(&str, &Path)> = others.into_iter().collect();
+        for (flag, path) in written.into_iter().filter_map(|(flag, path)| Some((flag, path?))) {
+            self.check_beside(flag, path)?;
+            earlier.iter().try_for_each(|earlier| check_two_files((flag, path), *earlier))?;
+            earlier.push((flag, path));
+        }
+        Ok(())
+    }
+
     /// Checks that the result goes to another file: it would overwrite this one.
     fn check_distinct(&self, flag: &str, path: &Path) -> Result<(), ConfigError> {
         let result = self.path.as_deref().unwrap_or(Path::new("/dev/stdout"));
-        match (FileIdentity::of(path), FileIdentity::of(result)) {
-            (Some(file), Some(result_file)) if file == result_file => {
-                let why = format!("`{}` is also the file of `{flag}`; expected two different files", result.display());
-                Err(ConfigError::usage("--output", why))
-            }
-            _ => Ok(()),
+        check_two_files(("--output", result), (flag, path))
+    }
+}
+
+/// Checks that a file, which is written, is not the other one. Each comes with its flag.
+fn check_two_files((flag, path): (&str, &Path), (other_flag, other): (&str, &Path)) -> Result<(), ConfigError> {
+    match (FileIdentity::of(path), FileIdentity::of(other)) {
+        (Some(file), Some(other_file)) if file == other_file => {
+            let why = format!("`{}` is also the file of `{other_flag}`; expected two different files", path.display());
+            Err(ConfigError::usage(flag, why))
         }
+        _ => Ok(()),
     }
 }
 
@@ -177,6 +198,33 @@ mod tests {
             to(&path(one)).check_beside("--trace", &path(other)).unwrap();
         }
         to(Path::new("/dev/null")).check_beside("--trace", Path::new("/dev/null")).unwrap();
+    }
+
+    #[test]
+    fn each_file_that_is_written_is_another_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let check = |others: &[&str], names: &[&str]| {
+            let others: Vec<_> = others.iter().map(|name| path(name)).collect();
+            let paths: Vec<_> = names.iter().map(|name| (!name.is_empty()).then(|| path(name))).collect();
+            let flags = ["--report", "--svg", "--folded"];
+            to(&path("result")).check_all_beside(
+                others.iter().map(|path| ("--record", &**path)),
+                flags.into_iter().zip(paths.iter().map(Option::as_deref)),
+            )
+        };
+        for (others, names, flag, other) in [
+            (&["a"][..], &["b", "", "a"][..], "--folded", "--record"),
+            (&[], &["a", "b", "a"], "--folded", "--report"),
+            (&[], &["a", "a"], "--svg", "--report"),
+            (&["a", "b"], &["b"], "--report", "--record"),
+            (&[], &["result"], "--output", "--report"),
+        ] {
+            let error = refused(check(others, names));
+            assert!(error.starts_with(&format!("`{flag}`: ")), "{error}");
+            assert!(error.contains(&format!("the file of `{other}`; expected two different files")), "{error}");
+        }
+        check(&["a", "a"], &["b", "", "c"]).unwrap();
     }
 
     #[test]
