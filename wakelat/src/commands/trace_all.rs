@@ -34,16 +34,7 @@ use wakelat_kernel::cpus::Cpus;
 pub fn trace_all(config: &Config, all: &TraceAllConfig) -> Result<StopReason> {
     let (source, config) = Source::open(config)?;
     check_events(all.shown, &config, &source.headers())?;
-    let cpu_map = cpu_map(all, &config, source.headers().first().copied())?;
-    let (style, _) = style(&config.output);
-    let mut view = TraceAllView {
-        slices: SliceTracker::new(all.shown),
-        stderr_style: stderr_style(&config.output, &style),
-        events: config.output.format.events(&cpu_map, style),
-        shown: all.shown,
-        filter: &config.filter,
-        warming_up: config.window.warm_up_ns > 0,
-    };
+    let mut view = TraceAllView::new(&config, all, &source.headers())?;
     source.show(&config, &mut view)
 }
 
@@ -89,9 +80,26 @@ struct TraceAllView<'a> {
     shown: SchedLineOptions,
     /// Filters by CPU here; the programs apply the rest of the filter.
     filter: &'a FilterConfig,
+    /// The window has not begun: events are only the history of later lines.
     warming_up: bool,
     /// The style of the coverage on standard error, if the output cannot contain it.
     stderr_style: Option<Style>,
+}
+
+impl<'a> TraceAllView<'a> {
+    /// A view of a measurement, or of recordings with these headers.
+    fn new(config: &'a Config, all: &TraceAllConfig, headers: &[&Header]) -> Result<Self> {
+        let cpu_map = cpu_map(all, config, headers.first().copied())?;
+        let (style, _) = style(&config.output);
+        Ok(Self {
+            slices: SliceTracker::new(all.shown),
+            stderr_style: stderr_style(&config.output, &style),
+            events: config.output.format.events(&cpu_map, style),
+            shown: all.shown,
+            filter: &config.filter,
+            warming_up: config.window.warm_up_ns > 0 || headers.iter().any(|header| header.has_warm_up),
+        })
+    }
 }
 
 impl View for TraceAllView<'_> {
@@ -132,5 +140,52 @@ impl View for TraceAllView<'_> {
             render::coverage::write(report, style, &mut io::stderr())?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+    use crate::{
+        config::{Command, TraceRows},
+        session::replay::{Replay, config_of},
+    };
+    use wakelat_common::Class;
+    use wakelat_core::{
+        recording::Frame,
+        timeline::event::{EventKind, MigrationEvent},
+        wait::Comm,
+    };
+
+    /// The lines of a recording with a migration of `before`, the end of a warm-up, and a migration of `after`.
+    fn lines(has_warm_up: bool) -> String {
+        let header = Header { classes: Class::ALL.into(), has_warm_up, ..Header::default() };
+        let line = "wakelat trace --all -M --csv -i file".split(' ').map(Into::into);
+        let Command::Trace(config, TraceRows::Switches(all)) = crate::cli::parse(line).unwrap().command else {
+            panic!("not a trace of switches")
+        };
+        let input = config.input.clone().unwrap();
+        let config = config_of(&[&header], &config, &input).unwrap();
+        let mut view = TraceAllView::new(&config, &all, &[&header]).unwrap();
+        let mut replay = Replay::new(&config, &input, &[&header], &mut view);
+        let migration = |seq: u32, name: &str| {
+            let (at_ns, comm) = (1_000 * u64::from(seq), Comm::new(name.as_bytes()));
+            let migration = MigrationEvent { at_ns, tid: seq, comm, waiting: true, from_cpu: 0, to_cpu: 1 };
+            Frame::Event(Cow::Owned(Event { cpu: 0, seq, kind: EventKind::Migration(migration) }))
+        };
+        let mut out = Vec::new();
+        for frame in [migration(1, "before"), Frame::WarmedUp, migration(2, "after")] {
+            replay.take(frame, None, &mut out).unwrap();
+        }
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_recording_is_shown_from_the_end_of_its_warm_up() {
+        let shown = lines(true);
+        assert!(!shown.contains("before") && shown.contains("after"), "{shown}");
+        assert!(lines(false).contains("before"));
     }
 }
