@@ -22,7 +22,7 @@ pub fn dump(dump: DumpConfig) -> Result<()> {
     }
     let target = i32::try_from(pid).ok().and_then(Pid::from_raw).context("the PID is too large")?;
     kill_process(target, Signal::USR1).with_context(|| format!("cannot send SIGUSR1 to process `{pid}`"))?;
-    status(format_args!("requested a file from process {pid}, which prints its name"));
+    status(format_args!("requested a file from process {pid}, which prints its name, or why it writes none"));
     Ok(())
 }
 

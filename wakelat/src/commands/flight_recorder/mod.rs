@@ -3,6 +3,7 @@
 mod check;
 
 use std::{
+    fmt,
     io::{self, Write},
     panic::resume_unwind,
     path::PathBuf,
@@ -22,7 +23,7 @@ use super::{
 };
 use crate::{
     collect::{Collector, TimelineSettings},
-    config::{Config, FlightRecorderConfig},
+    config::{Config, FlightRecorderConfig, duration},
     session::{
         View,
         clock::{boottime_offset_ns, monotonic_ns},
@@ -53,8 +54,8 @@ pub struct FlightRecorder {
     trigger: Option<Trigger>,
     /// The file that is written next, while another one is.
     waiting: Option<WaitingFile>,
-    /// Triggers are ignored until then: ns of CLOCK_MONOTONIC.
-    ignored_until_ns: u64,
+    /// When the part of the run that the last file has was taken: ns of CLOCK_MONOTONIC; `None` before the first file.
+    last_file_ns: Option<u64>,
     /// Number of triggers that were ignored.
     ignored: u64,
     /// The thread that writes a file. Returns it if it could not be written, and why.
@@ -72,6 +73,44 @@ struct Trigger {
     why: String,
     /// ns of CLOCK_MONOTONIC.
     write_at_ns: u64,
+}
+
+/// Why a trigger writes no file.
+#[derive(Debug, PartialEq, Eq)]
+enum IgnoredTrigger {
+    /// Another file is about to be written.
+    Pending,
+    /// The last file is too recent.
+    TooSoon {
+        /// Its age: ns.
+        age_ns: u64,
+        /// The shortest time between two files: ns.
+        interval_ns: u64,
+    },
+}
+
+impl IgnoredTrigger {
+    /// Why a trigger at `now_ns` is ignored, if so. `is_pending`: a file is about to be written. `last_file_ns`: when the
+    /// last one was.
+    fn of(is_pending: bool, now_ns: u64, last_file_ns: Option<u64>, interval_ns: u64) -> Option<Self> {
+        if is_pending {
+            return Some(Self::Pending);
+        }
+        let age_ns = now_ns.saturating_sub(last_file_ns?);
+        (age_ns < interval_ns).then_some(Self::TooSoon { age_ns, interval_ns })
+    }
+}
+
+impl fmt::Display for IgnoredTrigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pending => f.write_str("another file is about to be written"),
+            Self::TooSoon { age_ns, interval_ns } => {
+                let (age, interval) = (units::duration(*age_ns, true), duration::text(*interval_ns));
+                write!(f, "the last file is {age} old (`--file-interval {interval}`)")
+            }
+        }
+    }
 }
 
 /// The part of the run that a file will have, and why it is written.
@@ -97,7 +136,7 @@ impl FlightRecorder {
             recorder: EventRecorder::default(),
             trigger: None,
             waiting: None,
-            ignored_until_ns: 0,
+            last_file_ns: None,
             ignored: 0,
             writing: None,
             failed: 0,
@@ -122,14 +161,18 @@ impl FlightRecorder {
         }
     }
 
-    /// Writes a file because of this, unless one is about to be written, or has been written too recently.
-    fn fire(&mut self, why: impl FnOnce() -> String) {
+    /// Writes a file because of this, unless one is about to be written, or has been written too recently. Returns why
+    /// the trigger is ignored, if so.
+    fn fire(&mut self, why: impl FnOnce() -> String) -> Option<IgnoredTrigger> {
         let now_ns = monotonic_ns();
-        if self.trigger.is_some() || self.waiting.is_some() || now_ns < self.ignored_until_ns {
+        let is_pending = self.trigger.is_some() || self.waiting.is_some();
+        let ignored = IgnoredTrigger::of(is_pending, now_ns, self.last_file_ns, self.settings.file_interval_ns);
+        if ignored.is_some() {
             self.ignored += 1;
-            return;
+        } else {
+            self.trigger = Some(Trigger { why: why(), write_at_ns: now_ns.saturating_add(self.settings.after_ns) });
         }
-        self.trigger = Some(Trigger { why: why(), write_at_ns: now_ns.saturating_add(self.settings.after_ns) });
+        ignored
     }
 
     /// Starts to write the file of the trigger, if one is due at the end of a segment. One file after the other: a disk
@@ -138,7 +181,7 @@ impl FlightRecorder {
         let now_ns = monotonic_ns();
         let is_due = |trigger: &mut Trigger| self.has_ended || now_ns >= trigger.write_at_ns;
         if let (Some(trigger), Some(part)) = (self.trigger.take_if(is_due), self.last.part()) {
-            self.ignored_until_ns = now_ns.saturating_add(self.settings.file_interval_ns);
+            self.last_file_ns = Some(now_ns);
             self.waiting = Some(WaitingFile { part, why: trigger.why });
         }
         self.note_written(self.has_ended);
@@ -195,7 +238,7 @@ impl FlightRecorder {
     fn end_segment(&mut self) {
         let now = Instant::now();
         if let Some(failure) = self.check.as_mut().and_then(|check| check.failure(now)) {
-            self.fire(|| failure);
+            let _ignored = self.fire(|| failure);
         }
         self.write_if_due();
     }
@@ -228,7 +271,10 @@ impl View for FlightRecorder {
     }
 
     fn request(&mut self) {
-        self.fire(|| "SIGUSR1".to_owned());
+        if let Some(ignored) = self.fire(|| "SIGUSR1".to_owned()) {
+            // Also with `--quiet`: the file that was requested is missing.
+            status(format_args!("SIGUSR1 ignored: {ignored}"));
+        }
     }
 
     fn is_full(&self) -> bool {
@@ -267,7 +313,7 @@ impl View for FlightRecorder {
             && let Some(ended) = &switch.ended_wait
             && ended.wait.latency_ns >= threshold_ns
         {
-            self.fire(|| wait_trigger(&ended.wait));
+            let _ignored = self.fire(|| wait_trigger(&ended.wait));
         }
         Ok(())
     }
@@ -285,5 +331,21 @@ impl View for FlightRecorder {
             render::coverage::write(report, style, &mut io::stderr())?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trigger_is_ignored_while_a_file_is_pending_or_recent() {
+        const SECOND: u64 = 1_000_000_000;
+        let ignored = |is_pending, last| IgnoredTrigger::of(is_pending, 13 * SECOND, last, 5 * SECOND);
+        assert_eq!(ignored(false, None), None);
+        assert_eq!(ignored(false, Some(8 * SECOND)), None);
+        assert_eq!(ignored(true, None), Some(IgnoredTrigger::Pending));
+        let too_soon = ignored(false, Some(10 * SECOND)).unwrap();
+        assert_eq!(too_soon.to_string(), "the last file is 3.0 s old (`--file-interval 5s`)");
     }
 }
