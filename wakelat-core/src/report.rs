@@ -1,6 +1,7 @@
 //! The result of a measurement window, with its coverage: plain data, in ns throughout. Sources fill it,
 //! renderers show it.
 
+mod consecutive;
 mod coverage;
 mod method;
 mod overhead;

@@ -15,7 +15,7 @@ impl Report {
         numbered.reduce(|sum, report| sum.plus(&report)).unwrap_or_default()
     }
 
-    fn plus(mut self, other: &Self) -> Self {
+    pub(super) fn plus(mut self, other: &Self) -> Self {
         if !self.kernel.split(", ").any(|kernel| kernel == other.kernel) {
             self.kernel = [&*self.kernel, &*other.kernel].join(", ");
         }
@@ -56,7 +56,7 @@ fn either(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 }
 
 impl Coverage {
-    fn plus(mut self, other: &Self) -> Self {
+    pub(super) fn plus(mut self, other: &Self) -> Self {
         self.missing_ends.extend_from_slice(&other.missing_ends);
         Self {
             wakeups: self.wakeups.plus(&other.wakeups),

@@ -35,6 +35,8 @@ pub struct ParquetView {
     has_histograms: bool,
     /// The window has ended: the next report is the last.
     has_ended: bool,
+    /// The report of all intervals so far, without groups.
+    whole: Option<Report>,
     stderr_style: Option<Style>,
 }
 
@@ -59,7 +61,7 @@ impl ParquetView {
         let cannot_write = || format!("cannot write `{}`", file_of(prefix, "*").display());
         let tables = ParquetTables::new(&recordings, open).with_context(cannot_write)?;
         let timeline = Timeline::new(config.from);
-        Ok(Self { tables: Some(tables), timeline, has_histograms, has_ended: false, stderr_style })
+        Ok(Self { tables: Some(tables), timeline, has_histograms, has_ended: false, whole: None, stderr_style })
     }
 }
 
@@ -95,10 +97,15 @@ impl View for ParquetView {
     fn report(&mut self, report: &Report, _: &mut dyn Write) -> io::Result<()> {
         let Some(tables) = &mut self.tables else { return Ok(()) };
         tables.interval(report)?;
+        let whole = match self.whole.take() {
+            Some(before) => before.followed_by(report),
+            None => report.clone(),
+        };
         if !self.has_ended {
+            self.whole = Some(whole);
             return Ok(());
         }
         self.tables.take().map_or(Ok(()), |tables| tables.finish().map(drop))?;
-        self.stderr_style.as_ref().map_or(Ok(()), |style| render::coverage::write(report, style, &mut io::stderr()))
+        self.stderr_style.as_ref().map_or(Ok(()), |style| render::coverage::write(&whole, style, &mut io::stderr()))
     }
 }
