@@ -37,6 +37,11 @@ impl Files {
         Self(Some(names.into_iter().collect()))
     }
 
+    /// Whether recordings are shown, not a measurement.
+    pub fn are_recordings(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Whether there are several: then IDs alone do not identify anything.
     pub fn are_several(&self) -> bool {
         self.0.as_ref().is_some_and(|files| files.len() > 1)

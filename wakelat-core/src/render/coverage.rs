@@ -275,8 +275,9 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
         ));
     }
     if let Some(waited_ns) = report.reader_waited_ns.filter(|_| report.reader_was_starved()) {
+        let set = if report.files.are_recordings() { "record again with" } else { "set" };
         warn(format!(
-            "wakelat's reader waited {} for a CPU ({}); grant it CAP_SYS_NICE, set `--rt-priority`, or keep a CPU free for it",
+            "wakelat's reader waited {} for a CPU ({}); {set} `--rt-priority 1`, or keep a CPU free for it",
             duration(waited_ns, style.unicode),
             share(waited_ns, report.duration_ns)
         ));
@@ -312,7 +313,10 @@ fn text_warnings(text: &TextCoverage, warn: &mut dyn FnMut(String)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::testing::report;
+    use crate::{
+        files::{FileName, Files},
+        render::testing::report,
+    };
 
     /// The coverage of a report that `change` has changed.
     fn shown(change: impl FnOnce(&mut Report)) -> String {
@@ -350,6 +354,12 @@ mod tests {
         };
         let text = starved(1_000_000_000);
         assert!(text.contains("! wakelat's reader waited 1.0 s for a CPU (10.0 %); "), "{text}");
+        assert!(text.contains("(10.0 %); set `--rt-priority 1`, or keep a CPU free for it"), "{text}");
+        let recorded = shown(|report| {
+            (report.duration_ns, report.reader_waited_ns) = (10_000_000_000, Some(1_000_000_000));
+            report.files = Files::new([FileName::default()]);
+        });
+        assert!(recorded.contains("(10.0 %); record again with `--rt-priority 1`, or keep a CPU free"), "{recorded}");
         assert!(!starved(999_999_999).contains("for a CPU"), "{}", starved(999_999_999));
     }
 
