@@ -73,8 +73,15 @@ pub struct ArmComparison {
 pub enum RunsNeeded {
     /// This many.
     AtLeast(usize),
-    /// More than is practical: the change is about as large as the margin.
-    MoreThan(usize),
+    /// Fewer have no interval. How many would decide is not known.
+    ForAnyInterval(usize),
+    /// More than is practical.
+    MoreThan {
+        /// This many are not enough.
+        runs: usize,
+        /// The interval is wider than the margin: the runs differ. Otherwise, the change is about as large as the margin.
+        differ: bool,
+    },
 }
 
 /// The comparison of one group.

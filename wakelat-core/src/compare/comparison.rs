@@ -69,11 +69,13 @@ pub fn compare(base: &[ComparedRun], new: &[ComparedRun], criteria: &Criteria) -
         verdict: if is_only_within { ArmVerdict::Inconclusive } else { verdict },
         within_runs: has_single_runs.then_some(verdict),
         runs_needed: if is_only_within {
-            Some(RunsNeeded::AtLeast(least))
+            Some(RunsNeeded::ForAnyInterval(least))
         } else {
-            runs_needed
-                .filter(|_| verdict == ArmVerdict::Inconclusive)
-                .map(|needed| needed.max(RunsNeeded::AtLeast(least)))
+            runs_needed.filter(|_| verdict == ArmVerdict::Inconclusive).map(|needed| match needed {
+                RunsNeeded::AtLeast(runs) => RunsNeeded::AtLeast(runs.max(least)),
+                RunsNeeded::ForAnyInterval(runs) => RunsNeeded::ForAnyInterval(runs.max(least)),
+                more @ RunsNeeded::MoreThan { .. } => more,
+            })
         },
     })
 }
@@ -124,18 +126,24 @@ fn runs_needed(group: &GroupComparison, runs: usize) -> Option<RunsNeeded> {
     let needed = undecided.filter_map(|metric| {
         let (ratio, margin) = (metric.ratio?.ln(), (1.0 + metric.margin?).ln());
         let ends = metric.interval.map(|end| end.map(f64::ln));
-        let [Some(low), Some(high)] = ends else { return Some(RunsNeeded::AtLeast(least)) };
+        let [Some(low), Some(high)] = ends else { return Some(RunsNeeded::ForAnyInterval(least)) };
         let half = if ratio > margin { ratio - low } else { high - ratio };
-        let times = (half / (ratio - margin).abs().max(1e-9)).powi(2);
-        let needed = (runs as f64 * times).ceil();
-        Some(if needed > MAX_RUNS as f64 {
-            RunsNeeded::MoreThan(MAX_RUNS)
-        } else {
-            RunsNeeded::AtLeast((needed as usize).max(runs + 1).max(least))
-        })
+        Some(runs_for(half, (ratio, margin), runs).max(RunsNeeded::AtLeast((runs + 1).max(least))))
     });
     let of_limits = group.limits.iter().filter(|limit| limit.verdict == ArmVerdict::Inconclusive);
     needed.chain(of_limits.map(|_| RunsNeeded::AtLeast((runs + 1).max(least_signs(group.level))))).max()
+}
+
+/// How many runs per arm would decide a metric whose interval, of `runs` per arm, has a `half` width on the side of the
+/// margin. All are logarithms of ratios.
+fn runs_for(half: f64, (ratio, margin): (f64, f64), runs: usize) -> RunsNeeded {
+    let times = (half / (ratio - margin).abs().max(1e-9)).powi(2);
+    let needed = (runs as f64 * times).ceil();
+    if needed > MAX_RUNS as f64 {
+        RunsNeeded::MoreThan { runs: MAX_RUNS, differ: half > margin }
+    } else {
+        RunsNeeded::AtLeast(needed as usize)
+    }
 }
 
 /// The smallest number of runs of an arm whose signs can decide about a limit at a level: two of the signs of all runs are
@@ -320,4 +328,17 @@ fn cause_changes(sides: &Sides) -> Vec<CauseChange> {
         names.into_iter().filter_map(|name| Some(CauseChange { name: name.clone(), rates: rate(name)? })).collect();
     changes.sort_by(|a, b| b.change().abs().total_cmp(&a.change().abs()).then_with(|| a.name.cmp(&b.name)));
     changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_differ_are_not_a_change_close_to_the_margin() {
+        let margin = 0.05;
+        assert_eq!(runs_for(0.02, (0.0, margin), 100), RunsNeeded::AtLeast(16));
+        assert_eq!(runs_for(0.04, (0.0499, margin), 10), RunsNeeded::MoreThan { runs: MAX_RUNS, differ: false });
+        assert_eq!(runs_for(2.0, (0.3, margin), 10), RunsNeeded::MoreThan { runs: MAX_RUNS, differ: true });
+    }
 }

@@ -187,8 +187,8 @@ impl<'a> DiffDocument<'a> {
             verdict: VerdictName::of(comparison.verdict),
             within_runs: comparison.within_runs.map(VerdictName::of),
             runs_needed: match comparison.runs_needed {
-                Some(RunsNeeded::AtLeast(runs)) => Some(runs),
-                _ => None,
+                Some(RunsNeeded::AtLeast(runs) | RunsNeeded::ForAnyInterval(runs)) => Some(runs),
+                Some(RunsNeeded::MoreThan { .. }) | None => None,
             },
             unit,
             arrangements,

@@ -125,8 +125,15 @@ pub fn reasons(comparison: &ArmComparison, unicode: bool) -> Vec<String> {
 pub fn runs_needed(comparison: &ArmComparison) -> Option<String> {
     Some(match comparison.runs_needed? {
         RunsNeeded::AtLeast(runs) => format!("about {runs} runs per arm would decide"),
-        RunsNeeded::MoreThan(runs) => {
-            format!("more than {runs} runs per arm would be needed: the change is close to the margin")
+        RunsNeeded::ForAnyInterval(runs) => {
+            format!("at least {runs} runs per arm are needed for a verdict; how many would decide is not known yet")
+        }
+        RunsNeeded::MoreThan { runs, differ } => {
+            let why = match differ {
+                true => "the runs differ too much from each other",
+                false => "the change is close to the margin",
+            };
+            format!("more than {runs} runs per arm would be needed: {why}")
         }
     })
 }

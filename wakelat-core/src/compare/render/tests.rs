@@ -4,7 +4,7 @@ use super::{super::comparison::compare, document::DiffDocument, *};
 use crate::{
     aggregate::percentile_rank::Percentile,
     compare::{
-        comparison::{ArmComparison, ArmVerdict},
+        comparison::{ArmComparison, ArmVerdict, RunsNeeded},
         criteria::{Criteria, Limit},
         latencies::LatencyCounts,
         metric::ComparedMetric,
@@ -101,7 +101,14 @@ fn three_runs_an_arm_decide_nothing() {
         .find(|one| one.metric == ComparedMetric::Percentile(Percentile::P99))
         .unwrap();
     assert_eq!(p99.interval, [None, None]);
-    assert!(text(&comparison, &Style::default()).contains("about 4 runs per arm would decide"));
+    let needed = "at least 4 runs per arm are needed for a verdict; how many would decide is not known yet";
+    assert_eq!(labels::runs_needed(&comparison).as_deref(), Some(needed));
+    let why = |differ| {
+        let runs_needed = Some(RunsNeeded::MoreThan { runs: 200, differ });
+        labels::runs_needed(&ArmComparison { runs_needed, ..comparison.clone() }).unwrap()
+    };
+    assert!(why(true).ends_with(": the runs differ too much from each other"), "{}", why(true));
+    assert!(why(false).ends_with(": the change is close to the margin"), "{}", why(false));
 }
 
 #[test]
