@@ -19,14 +19,14 @@ pub fn render(coverage: &TimerlatCoverage, style: &Style, out: &mut String) {
     if seen != ActivationCounts::default() {
         pieces.push(format!("{} complete", counted(seen.complete, "activation")));
     }
-    for (count, what) in [
-        (seen.without_irq, "without their IRQ record"),
-        (seen.without_thread, "without their thread record"),
-        (seen.missing, "not seen"),
-    ] {
+    for (count, record) in [(seen.without_irq, "IRQ"), (seen.without_thread, "thread")] {
         if count > 0 {
-            pieces.push(format!("{} {what}", thousands(count)));
+            let their = if count == 1 { "its" } else { "their" };
+            pieces.push(format!("{} without {their} {record} record", thousands(count)));
         }
+    }
+    if seen.missing > 0 {
+        pieces.push(format!("{} not seen", thousands(seen.missing)));
     }
     if let Some(skipped @ 1..) = coverage.skipped {
         pieces.push(format!("{} without an activation", counted(skipped, "period")));
