@@ -10,7 +10,10 @@ use anyhow::{Context as _, Result, bail};
 
 use self::document::TracepointDocument;
 use super::print::print;
-use crate::config::{ConfigError, EventsConfig};
+use crate::{
+    config::{ConfigError, EventsConfig},
+    status::status,
+};
 use wakelat_core::render::OutputFormat;
 use wakelat_core::render::style::{Style, TextStyle};
 use wakelat_core::render::text_line::{TextLine, clean, flow, left, right};
@@ -126,10 +129,16 @@ impl TracepointState {
 /// # Errors
 /// If tracefs cannot be read, no tracepoint matches, or the output cannot be written.
 pub fn events(config: &EventsConfig) -> Result<()> {
-    print(&config.output, |style, out| list(&TracefsMount::mounted()?, config, style, out))
+    print(&config.output, |style, out| {
+        if list(&TracefsMount::mounted()?, config, style, out)? == 0 && config.enabled {
+            status("no tracepoint is enabled or has a trigger or a filter (BPF programs are not shown)");
+        }
+        Ok(())
+    })
 }
 
-fn list(tracefs: &TracefsMount, config: &EventsConfig, style: &Style, out: &mut dyn Write) -> Result<()> {
+/// Lists the tracepoints that `config` selects, and returns their number.
+fn list(tracefs: &TracefsMount, config: &EventsConfig, style: &Style, out: &mut dyn Write) -> Result<usize> {
     let root = tracefs.instance(config.instance.as_deref())?;
     let directories = directories(&root.join("events"), config.glob.as_deref())?;
     if directories.is_empty() {
@@ -142,6 +151,7 @@ fn list(tracefs: &TracefsMount, config: &EventsConfig, style: &Style, out: &mut 
     let style = &Style { width: if style.terminal { style.width } else { usize::MAX }, ..style.clone() };
     let columns = directories.keys().map(String::len).max().unwrap_or(0);
     let mut systems: BTreeMap<String, System> = BTreeMap::new();
+    let mut listed = 0;
     for (name, directory) in &directories {
         let system = name.split(':').next().unwrap_or_default();
         let Some(event) =
@@ -149,6 +159,7 @@ fn list(tracefs: &TracefsMount, config: &EventsConfig, style: &Style, out: &mut 
         else {
             continue;
         };
+        listed += 1;
         let mut text = String::new();
         if config.systems {
             systems.entry(event.system.clone()).or_default().add(&event);
@@ -163,7 +174,7 @@ fn list(tracefs: &TracefsMount, config: &EventsConfig, style: &Style, out: &mut 
         out.write_all(text.as_bytes())?;
     }
     out.write_all(summary(&systems, style).as_bytes())?;
-    Ok(())
+    Ok(listed)
 }
 
 /// The counts of a system.
@@ -356,6 +367,16 @@ mod tests {
         let lines = listed(&EventsConfig { enabled: true, ..all() }).unwrap();
         let names: Vec<&str> = lines.lines().filter_map(|line| line.split(' ').next()).collect();
         assert_eq!(names, ["sched:sched_switch", "sched:sched_waking"]);
+    }
+
+    #[test]
+    fn the_number_of_listed_tracepoints_is_known() {
+        let (_directory, tracefs) = tracefs();
+        let of = |glob| {
+            let config = EventsConfig { enabled: true, ..matching(glob) };
+            list(&tracefs, &config, &Style::default(), &mut Vec::new()).unwrap()
+        };
+        assert_eq!((of("sched_migrate*"), of("sched_*")), (0, 2));
     }
 
     #[test]
