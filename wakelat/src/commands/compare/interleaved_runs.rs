@@ -67,7 +67,11 @@ fn turns(runs: usize) -> Vec<(usize, usize)> {
 
 fn progress(done: usize, all: usize, arm: &str, elapsed: Duration) -> String {
     let left = elapsed.as_secs_f64() / done.max(1) as f64 * (all - done) as f64;
-    let left = if done > 0 { format!(", about {left:.0} s left") } else { String::new() };
+    let left = match done {
+        0 => String::new(),
+        _ if left < 1.0 => ", less than 1 s left".to_owned(),
+        _ => format!(", about {left:.0} s left"),
+    };
     format!("run {} of {all}: {arm}{left}", done + 1)
 }
 
@@ -171,5 +175,6 @@ mod tests {
     fn progress_says_how_much_is_left() {
         assert_eq!(progress(0, 12, "base", Duration::ZERO), "run 1 of 12: base");
         assert_eq!(progress(3, 12, "new", Duration::from_secs(30)), "run 4 of 12: new, about 90 s left");
+        assert_eq!(progress(3, 4, "new", Duration::from_millis(900)), "run 4 of 4: new, less than 1 s left");
     }
 }
