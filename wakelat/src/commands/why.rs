@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use anyhow::Result;
+use anyhow::{Error, Result, anyhow};
 
 use super::{beside_output::BesideOutput, html_report::HtmlReportOutput, measurement::Source, terminal_style::style};
 use crate::{
@@ -28,13 +28,18 @@ use wakelat_kernel::{Roots, privilege};
 /// How often unused stacks make room for others: ns.
 const ROOM_INTERVAL_NS: u64 = 500_000_000;
 
+/// Why this machine cannot be shown at a glance, and a command that works here.
+fn no_overview(error: &Error) -> Error {
+    anyhow!("cannot measure: {error:#}; or try `wakelat demo`, which needs no privileges")
+}
+
 /// `why`: shows what caused the waits.
 ///
 /// # Errors
 /// Errors of [`crate::session::run`], or if the recording cannot be read or does not have what `config` requests, and if the file of folded stacks cannot be written.
 pub fn why(config: &Config, why: &WhyConfig) -> Result<StopReason> {
-    let (source, config) = Source::open(config).map_err(|error| match why.layout {
-        WhyLayout::Overview => error.context("cannot measure; `wakelat demo` shows a recording instead"),
+    let (source, config) = Source::open(config).map_err(|error| match (why.layout, &config.input) {
+        (WhyLayout::Overview, None) => no_overview(&error),
         _ => error,
     })?;
     let mut folded = why.stacks.folded.as_deref().map(|path| Output::open(Some(path))).transpose()?;
@@ -238,5 +243,17 @@ impl View for WhyView {
             layout => why::render::text(&summary, &report, layout == WhyLayout::Details, &self.style),
         };
         out.write_all(text.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_comes_before_the_demo() {
+        let error = no_overview(&anyhow!("the capability `cap_bpf` is missing; run wakelat with `sudo`"));
+        let cause = "cannot measure: the capability `cap_bpf` is missing; run wakelat with `sudo`; or try `wakelat demo`";
+        assert!(error.to_string().starts_with(cause), "{error}");
     }
 }
