@@ -29,7 +29,7 @@ pub(super) struct TraceFlags {
     breakdown: bool,
 
     /// Also write the timeline of the longest wait as a picture (SVG)
-    #[arg(long, value_name = "FILE", requires = "breakdown", help_heading = "Breakdown")]
+    #[arg(long, value_name = "FILE", help_heading = "Breakdown")]
     svg: Option<PathBuf>,
 
     #[command(flatten)]
@@ -71,6 +71,9 @@ impl TraceFlags {
         let of_all = [("--migrations", all.migrations), ("--wakeups", all.wakeups), ("--cpu-map", all.cpu_map)];
         if let (false, Some((flag, _))) = (all.all, of_all.iter().find(|(_, given)| *given)) {
             return Err(ConfigError::usage(flag, "only applies to `--all`; add it").into());
+        }
+        if self.svg.is_some() && !self.breakdown {
+            return Err(ConfigError::Usage("`--svg` needs `--breakdown`".to_owned()).into());
         }
         let more = MoreEvents { wakeups: all.wakeups, migrations: all.migrations, ..MoreEvents::default() };
         let (mut config, machine) = self.recording.config(&self.common, None, more, given, machine)?;

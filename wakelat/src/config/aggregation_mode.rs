@@ -19,7 +19,7 @@ pub(super) fn mode(given: Option<Mode>, config: &Config, publishes_btf: bool) ->
         (None, None) if config.max_overhead_ppm.is_some() && config.from != LatencyFrom::Queued => Ok(Mode::Samples),
         (None | Some(Mode::Aggregate), None) => Ok(Mode::Aggregate),
         (Some(Mode::Aggregate), Some(why)) => {
-            Err(ConfigError::usage("--mode", format!("`aggregate` cannot be used here: {why}; use `--mode auto`")))
+            Err(ConfigError::usage("--mode", format!("`aggregate` cannot be used here: {why}; use `--mode samples`")))
         }
     }
 }
