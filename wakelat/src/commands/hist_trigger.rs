@@ -31,14 +31,16 @@ pub fn hist_trigger(config: &HistTriggerConfig) -> Result<()> {
 fn run(action: &HistTriggerAction, style: &Style, out: &mut dyn Write) -> Result<()> {
     let usage = |error: SelectionError| ConfigError::Usage(error.to_string());
     match action {
-        HistTriggerAction::Show(source, unit) => source::each(source, out, |histogram| {
+        HistTriggerAction::Show(source, unit) => source::each(source, "\n", out, |histogram| {
             let units = units_of(&histogram.trigger.keys, *unit).map_err(usage)?;
             Ok(table::table(histogram, &units, style))
         }),
-        HistTriggerAction::Chart(source, selection, unit) => {
-            source::each(source, out, |histogram| Ok(chart::chart(histogram, selection, *unit, style).map_err(usage)?))
+        HistTriggerAction::Chart(source, selection, unit) => source::each(source, "\n", out, |histogram| {
+            Ok(chart::chart(histogram, selection, *unit, style).map_err(usage)?)
+        }),
+        HistTriggerAction::Json(source) => {
+            source::each(source, "", out, |histogram| Ok(json::document(histogram)? + "\n"))
         }
-        HistTriggerAction::Json(source) => source::each(source, out, |histogram| Ok(json::document(histogram)? + "\n")),
         HistTriggerAction::Print(config) => print_commands(config, out),
     }
 }
@@ -137,6 +139,13 @@ mod tests {
         let selection = ChartSelection { key: Some("x".to_owned()), ..ChartSelection::default() };
         let error = run_with(&HistTriggerAction::Chart(whole("7.2-latency.hist"), selection, None)).unwrap_err();
         assert!(matches!(error.downcast_ref(), Some(ConfigError::Usage(_))), "{error:#}");
+    }
+
+    #[test]
+    fn json_has_a_document_per_line() {
+        let json = run_with(&HistTriggerAction::Json(excerpt("hist-triggers-6.1-cloud.txt"))).unwrap();
+        assert_eq!(json.lines().count(), 2, "{json}");
+        assert!(json.lines().all(|line| line.starts_with('{') && line.ends_with('}')), "{json}");
     }
 
     #[test]

@@ -6,14 +6,19 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::config::{ConfigError, HistogramSource};
+use crate::{
+    config::{ConfigError, HistogramSource},
+    status::status,
+};
+use wakelat_core::render::units;
 use wakelat_tracefs::hist_trigger::TriggerHistogram;
 use wakelat_tracefs::hist_trigger::parse::{Completeness, HistogramReader, SkippedLines};
 use wakelat_tracefs::{TracefsError, TracefsMount};
 
-/// Writes the histograms one by one, so that those before an error are not lost.
+/// Writes the histograms one by one, with `separator` between them, so that those before an error are not lost.
 pub(super) fn each(
     source: &HistogramSource,
+    separator: &str,
     out: &mut dyn Write,
     text: impl Fn(&TriggerHistogram) -> Result<String>,
 ) -> Result<()> {
@@ -24,7 +29,7 @@ pub(super) fn each(
     for histogram in &mut histograms {
         let text = text(&histogram.with_context(|| name.clone())?)?;
         if std::mem::replace(&mut any, true) {
-            writeln!(out)?;
+            out.write_all(separator.as_bytes())?;
         }
         out.write_all(text.as_bytes())?;
     }
@@ -36,7 +41,10 @@ pub(super) fn each(
             bail!("{name} has no hist trigger; run `wakelat hist-trigger print` for commands that set one up")
         }
         SkippedLines { lines, first: Some((line, found)) } => {
-            log::warn!("{name}: skipped {lines} lines that are not hist trigger output; line {line} is `{found}`");
+            let skipped = units::counted(lines, "line");
+            status(format_args!(
+                "skipped {skipped} of {name} without hist trigger output; the first is line {line}: `{found}`"
+            ));
         }
         SkippedLines { first: None, .. } => {}
     }
