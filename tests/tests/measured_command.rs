@@ -170,8 +170,8 @@ fn a_command_is_started_as_without_wakelat() -> TestOutcome {
 }
 
 fn a_command_that_cannot_run_ends_the_run() -> TestOutcome {
-    let (code, _, said) = run(&["hist", "--", "/no/such/command"]);
-    assert_eq!(code, Some(127), "{said}");
+    let (code, shown, said) = run(&["hist", "--", "/no/such/command"]);
+    assert_eq!((code, &*shown), (Some(127), ""), "{said}");
     assert!(said.contains("cannot run `/no/such/command`: No such file or directory"), "{said}");
     Ok(())
 }

@@ -16,7 +16,7 @@ use wakelat::{
     cli::{self, Invocation},
     commands,
     config::{Command, ConfigError, TraceRows},
-    session::StopReason,
+    session::{CommandNotFound, StopReason},
     status::{StatusWriter, status},
 };
 
@@ -47,7 +47,12 @@ fn main() -> ExitCode {
             status(format_args!("error: {error:#}{remedy}"));
             // Some flags can be checked only with their input.
             let is_usage = matches!(error.downcast_ref(), Some(ConfigError::Usage(_)));
-            ExitCode::from(if is_usage { 2 } else { 1 })
+            ExitCode::from(match error.downcast_ref() {
+                // As of a shell.
+                Some(CommandNotFound { .. }) => 127,
+                None if is_usage => 2,
+                None => 1,
+            })
         }
     }
 }

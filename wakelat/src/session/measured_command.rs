@@ -4,19 +4,66 @@
 //! stops itself, and becomes the command when it is continued ([`crate::commands::launch`]).
 
 use std::{
-    ffi::OsString,
+    env,
+    error::Error,
+    ffi::{OsStr, OsString},
+    fmt, fs,
     future::pending,
     io::{self, IsTerminal as _},
     os::fd::OwnedFd,
-    os::unix::process::ExitStatusExt as _,
+    os::unix::{ffi::OsStrExt as _, process::ExitStatusExt as _},
+    path::Path,
     process::{Child, Command, ExitStatus, Stdio},
 };
 
 use anyhow::{Context as _, Result, bail};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
+use rustix::{
+    fs::{Access, access},
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid},
+};
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::StopReason;
+
+/// The command of a run cannot be started: nothing is measured.
+#[derive(Debug)]
+pub struct CommandNotFound {
+    program: OsString,
+    /// Why it is not found, or cannot be executed.
+    cause: io::Error,
+}
+
+impl fmt::Display for CommandNotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot run `{}`: {}", self.program.display(), self.cause)
+    }
+}
+
+impl Error for CommandNotFound {}
+
+/// Checks that a program can be found as `execvp` finds it, in the directories of `path` unless its name has a slash.
+fn find(program: &OsStr, path: &OsStr) -> io::Result<()> {
+    if program.is_empty() || program.as_bytes().contains(&b'/') {
+        return check_executable(Path::new(program));
+    }
+    let mut cause: io::Error = Errno::NOENT.into();
+    for directory in env::split_paths(path) {
+        match check_executable(&directory.join(program)) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => cause = error,
+            Err(_) => {}
+        }
+    }
+    Err(cause)
+}
+
+fn check_executable(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.is_dir() {
+        return Err(Errno::ACCESS.into());
+    }
+    Ok(access(path, Access::EXEC_OK)?)
+}
 
 /// The command of a run, which has not begun until [`Self::begin`].
 pub struct MeasuredCommand {
@@ -31,8 +78,13 @@ impl MeasuredCommand {
     /// terminal, which the command then neither reads nor writes.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If it cannot be started; [`CommandNotFound`] if there is no such program.
     pub fn hold(command: &[OsString], is_hidden: bool) -> Result<Self> {
+        if let Some(program) = command.first() {
+            // As the C library has it if the variable is not set.
+            let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/bin:/usr/bin".into());
+            find(program, &path).map_err(|cause| CommandNotFound { program: program.clone(), cause })?;
+        }
         let own = std::env::current_exe().context("cannot find the program of this process")?;
         let parent = std::process::id().to_string();
         let mut launch = Command::new(own);
@@ -98,4 +150,36 @@ impl MeasuredCommand {
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     u8::try_from(code).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_as_by_execvp() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        fs::create_dir(path("bin")).unwrap();
+        for (name, mode) in [("bin/run", 0o755), ("data", 0o644)] {
+            fs::write(path(name), "").unwrap();
+            fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let directories = env::join_paths([directory.path(), &path("bin")]).unwrap();
+        let kind = |program: &Path| find(program.as_os_str(), &directories).err().map(|error| error.kind());
+        for found in [Path::new("run"), &path("bin/run")] {
+            assert_eq!(kind(found), None, "{}", found.display());
+        }
+        for missing in [Path::new("none"), Path::new(""), &path("run")] {
+            assert_eq!(kind(missing), Some(io::ErrorKind::NotFound), "{}", missing.display());
+        }
+        for refused in [Path::new("data"), Path::new("bin"), &path("data")] {
+            assert_eq!(kind(refused), Some(io::ErrorKind::PermissionDenied), "{}", refused.display());
+        }
+        let cause = Errno::NOENT.into();
+        let error = CommandNotFound { program: "none".into(), cause };
+        assert!(error.to_string().starts_with("cannot run `none`: No such file or directory"), "{error}");
+    }
 }

@@ -40,6 +40,7 @@ use tokio::{
 };
 
 pub use self::environment::Environment;
+pub use self::measured_command::CommandNotFound;
 pub(crate) use self::privileges::is_writable_by_mode;
 pub use self::stop_reason::StopReason;
 pub use self::view::{InputAction, View};
