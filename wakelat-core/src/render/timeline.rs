@@ -6,14 +6,17 @@ use super::{
     units,
 };
 
-/// Maximum width of a name, in columns.
+/// Width of a name that is never too much, in columns; a wide terminal has longer ones, up to half of it.
 const NAME: usize = 34;
 
 /// Minimum width that identifies a name, in columns.
 const MIN_NAME_WIDTH: usize = 20;
 
-/// Width of the two figures together, in columns.
-const FIGURES: usize = 14 + 8;
+/// Minimum width of the time, in columns.
+const TIME: usize = 14;
+
+/// Width of the share, in columns.
+const SHARE: usize = 8;
 
 /// Minimum width of a bar, in columns; narrower bars are left out.
 const SHORT: usize = 12;
@@ -42,18 +45,21 @@ pub struct TimelineRow {
 /// Appends the rows and the axis to `out`. The figures of the rows are unrounded, so that they visibly add
 /// up.
 pub fn draw(rows: &[TimelineRow], total_ns: u64, marks: Vec<(u64, String)>, style: &Style, out: &mut String) {
-    let longest = rows.iter().map(|row| width(&row.name)).max().unwrap_or(0).min(NAME);
+    let longest = rows.iter().map(|row| width(&row.name)).max().unwrap_or(0).min(NAME.max(style.columns() / 2));
+    // A space is between the name and the longest time.
+    let time = rows.iter().map(|row| width(&units::full(row.ns)) + 1).max().unwrap_or(0).max(TIME);
+    let figures = time + SHARE;
     // A bar gets what names can spare. If the width is not enough for both, names are more useful than
     // bars.
-    let beside_a_bar = style.columns().saturating_sub(FIGURES + 4 + SHORT);
+    let beside_a_bar = style.columns().saturating_sub(figures + 4 + SHORT);
     let room_for_names =
-        if beside_a_bar < MIN_NAME_WIDTH { style.columns().saturating_sub(FIGURES + 2) } else { beside_a_bar };
+        if beside_a_bar < MIN_NAME_WIDTH { style.columns().saturating_sub(figures + 2) } else { beside_a_bar };
     let name = longest.min(room_for_names);
-    let room = style.columns().saturating_sub(2 + name + FIGURES + 2);
+    let room = style.columns().saturating_sub(2 + name + figures + 2);
     for row in rows {
         let mut line = TextLine::of(TextStyle::Plain, format!("  {}", left(&row.name, name, style)))
-            .and(TextStyle::Plain, right(&units::full(row.ns), 14))
-            .and(TextStyle::Strong, right(&units::share(row.ns, total_ns), 8));
+            .and(TextStyle::Plain, right(&units::full(row.ns), time))
+            .and(TextStyle::Strong, right(&units::share(row.ns, total_ns), SHARE));
         if room >= SHORT {
             // Rows that interrupt this one show their time themselves.
             let interrupters = rows.iter().filter(|other| other.rank > row.rank);
@@ -63,7 +69,7 @@ pub fn draw(rows: &[TimelineRow], total_ns: u64, marks: Vec<(u64, String)>, styl
         line.finish(style, out);
     }
     if room >= SHORT {
-        axis(marks, total_ns, 2 + name + FIGURES + 2, room, style, out);
+        axis(marks, total_ns, 2 + name + figures + 2, room, style, out);
     }
 }
 
@@ -134,4 +140,28 @@ fn labels(marks: Vec<(usize, String)>, columns: usize) -> Vec<String> {
         }
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_apart_from_its_time_and_whole_if_there_is_room() {
+        let row = |name: &str, ns| TimelineRow { name: name.to_owned(), ns, spans: Vec::new(), rank: 0 };
+        let rows = [row("unexplained: beyond the kept history", 531_198_657), row("hog/7", 12_345_678_901)];
+        let drawn = |width| {
+            let mut out = String::new();
+            draw(&rows, 12_876_877_558, Vec::new(), &Style { width, ..Style::default() }, &mut out);
+            out
+        };
+        for width in [80, 120] {
+            let text = drawn(width);
+            assert!(text.contains("unexplained: beyond the kept history    531,198,657 ns"), "{text}");
+        }
+        for width in [40, 60, 80] {
+            let text = drawn(width);
+            assert!(text.contains(" 531,198,657 ns") && text.contains(" 12,345,678,901 ns"), "{text}");
+        }
+    }
 }
