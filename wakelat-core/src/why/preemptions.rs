@@ -17,11 +17,15 @@ const MAX_PAIRS: usize = 16_384;
 /// The number of preemptions by the names of both tasks.
 #[derive(Debug, Default)]
 pub struct PreemptionPairs {
-    pairs: SpaceSaving<(Comm, Comm), PairCount>,
+    pairs: SpaceSaving<(PairTask, PairTask), PairCount>,
     /// The places of pairs, by the TIDs of both tasks.
     places: MappedPlaces,
     all: u64,
+    own_pids: Vec<u32>,
 }
+
+/// The name of a task of a pair, and whether it is a thread of wakelat itself.
+type PairTask = (Comm, bool);
 
 /// The number of preemptions of a pair.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,11 +44,18 @@ pub struct PreemptionPair {
     pub from: Comm,
     /// The name of the task that got the CPU.
     pub to: Comm,
+    /// Whether these tasks are threads of wakelat itself.
+    pub is_own: [bool; 2],
     /// The number of preemptions.
     pub count: u64,
 }
 
 impl PreemptionPairs {
+    /// No pairs yet. Tasks of the processes `own_pids` are wakelat itself.
+    pub fn new(own_pids: Vec<u32>) -> Self {
+        Self { own_pids, ..Self::default() }
+    }
+
     /// Adds a switch, if it preempts a task that the filter accepts.
     pub fn add(&mut self, switch: &SwitchEvent) {
         let preempted = matches!(switch.prev_state, PrevState::Runnable | PrevState::PreemptedSleeping);
@@ -56,7 +67,8 @@ impl PreemptionPairs {
     fn count(&mut self, from: &TaskInfo, to: &TaskInfo) {
         self.all += 1;
         let place = self.places.of(u64::from(from.tid) << 32 | u64::from(to.tid));
-        self.pairs.entry_near(place, (from.comm, to.comm), PairCount::default).0 += 1;
+        let [from, to] = [from, to].map(|task| (task.comm, self.own_pids.contains(&task.pid)));
+        self.pairs.entry_near(place, (from, to), PairCount::default).0 += 1;
         self.pairs.evict_above(MAX_PAIRS, |_, _| ());
     }
 
@@ -69,7 +81,13 @@ impl PreemptionPairs {
     /// The `limit` most frequent pairs, the most frequent first, and the number of all preemptions.
     pub fn ranking(&self, limit: usize) -> (Vec<PreemptionPair>, u64) {
         let first = self.pairs.ranking().into_iter().take(limit);
-        (first.map(|((from, to), count)| PreemptionPair { from, to, count: count.0 }).collect(), self.all)
+        let pair = |((from, to), count): ((PairTask, PairTask), &PairCount)| PreemptionPair {
+            from: from.0,
+            to: to.0,
+            is_own: [from.1, to.1],
+            count: count.0,
+        };
+        (first.map(pair).collect(), self.all)
     }
 
     /// The pairs that were evicted.
@@ -82,6 +100,15 @@ impl PreemptionPairs {
 mod tests {
     use super::*;
     use crate::timeline::testing::task;
+
+    #[test]
+    fn wakelat_itself_is_not_another_task_of_its_name() {
+        let mut pairs = PreemptionPairs::new(vec![2]);
+        (0..2).for_each(|_| pairs.count(&task(1, "a"), &task(2, "wakelat")));
+        pairs.count(&task(1, "a"), &task(3, "wakelat"));
+        let found = pairs.ranking(9).0.iter().map(|pair| (pair.is_own, pair.count)).collect::<Vec<_>>();
+        assert_eq!(found, [([false, true], 2), ([false, false], 1)]);
+    }
 
     #[test]
     fn a_frequent_pair_ranks_first_even_if_the_table_was_full() {

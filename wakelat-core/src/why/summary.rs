@@ -137,12 +137,12 @@ impl SummaryBuilder {
         let (groups, stacks) = (GroupBreakdowns::new(&options), PendingStacks::new(options.from));
         Self {
             causes: Causes::new(options.own_pids.clone()),
+            preemption_pairs: PreemptionPairs::new(options.own_pids.clone()),
             options,
             timeline,
             before: EventCounts::default(),
             groups,
             interferers: Interferers::default(),
-            preemption_pairs: PreemptionPairs::default(),
             wakeup_pairs,
             work_items: WorkItems::default(),
             fork_bursts: ForkBursts::default(),

@@ -22,7 +22,7 @@ use crate::{
 const MS: u64 = 1_000_000;
 
 /// When each window begins: ns of CLOCK_MONOTONIC.
-const BEGIN: u64 = testing::START_NS;
+pub const BEGIN: u64 = testing::START_NS;
 
 /// The names of the cgroups, wakers and functions in the windows.
 pub struct TestNames;

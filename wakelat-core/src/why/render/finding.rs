@@ -85,12 +85,21 @@ fn is_bound(comm: Comm) -> bool {
     !thread.is_empty() && !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
 }
 
+/// Whether a name is that of a thread of any wakelat. The one that measured is [`CauseName::Wakelat`].
+fn is_wakelat(comm: Comm) -> bool {
+    let name = comm.to_string();
+    name == "wakelat" || name.starts_with("wakelat-")
+}
+
 /// What to do about a finding.
 pub fn remedy(finding: &Finding) -> &'static str {
     match (finding.cause.component, finding.cause.name) {
         (_, CauseName::Wakelat) => {
             "record fewer events (shorter `--collect` list), use `wakelat hist`, which aggregates in the kernel, or run wakelat \
              on a CPU of its own (`taskset -c CPU wakelat ...`)"
+        }
+        (Component::Higher | Component::Same | Component::Lower, CauseName::Task(comm)) if is_wakelat(comm) => {
+            "it is another wakelat, not the one that measured: end it, or run it on a CPU of its own (`taskset -c CPU`)"
         }
         (Component::Higher | Component::Same | Component::Lower, CauseName::Task(comm)) if is_bound(comm) => {
             "it is bound to its CPU: find what gives it work (/proc/softirqs for ksoftirqd, `--collect workqueue` for kworkers), \
@@ -162,6 +171,14 @@ mod tests {
             "25.0 % of all waiting time (5.0 ms of 20.0 ms) is wakelat's own reader (the cost of measuring)"
         );
         assert!(remedy(&own).starts_with("record fewer events"));
+    }
+
+    #[test]
+    fn another_wakelat_is_not_just_one_of_two_tasks() {
+        for (name, is_wakelat) in [("wakelat", true), ("wakelat-output", true), ("wakelatency", false)] {
+            let remedy = remedy(&finding(CauseName::Task(Comm::new(name.as_bytes()))));
+            assert_eq!(remedy.starts_with("it is another wakelat"), is_wakelat, "{name}: {remedy}");
+        }
     }
 
     #[test]

@@ -94,7 +94,8 @@ fn longest(group: &GroupBreakdown, summary: &Summary, report: &Report, style: &S
     shares.sort_by_key(|share| std::cmp::Reverse(share.ns));
     let share_text = |share: &&Share| {
         let name = labels::culprit(&share.culprit, &summary.cgroups, style);
-        format!("{name} {}", units::share(share.ns, breakdown.latency_ns))
+        let mark = labels::own_mark(&share.culprit.actor, &summary.own_pids);
+        format!("{name}{mark} {}", units::share(share.ns, breakdown.latency_ns))
     };
     let mut texts: Vec<String> = shares.iter().take(MAX_SHARES).map(share_text).collect();
     if shares.len() > MAX_SHARES {

@@ -77,6 +77,17 @@ pub fn culprit(culprit: &Culprit, cgroups: &Cgroups, style: &Style) -> String {
     }
 }
 
+/// What marks the name of a thread of wakelat itself.
+pub const OWN: &str = " (wakelat's own)";
+
+/// What follows the name of an actor: [`OWN`] for a task of the processes `own_pids`, nothing for others.
+pub fn own_mark(actor: &Actor, own_pids: &[u32]) -> &'static str {
+    match actor {
+        Actor::Task(task) if own_pids.contains(&task.pid) => OWN,
+        _ => "",
+    }
+}
+
 /// Formats a task: `nginx/1234`.
 pub fn task(runner: &RunningTask, style: &Style) -> String {
     let file = render::labels::in_file(runner.tid, style);

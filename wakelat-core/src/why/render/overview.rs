@@ -80,7 +80,8 @@ fn causes(breakdown: &Breakdown, summary: &Summary, style: &Style) -> String {
     let causes: Vec<_> = named
         .map(|(_, share)| {
             let part = units::share_of(share.ns.into(), breakdown.latency_ns.into());
-            format!("{} {part}", labels::culprit(&share.culprit, &summary.cgroups, style))
+            let mark = labels::own_mark(&share.culprit.actor, &summary.own_pids);
+            format!("{}{mark} {part}", labels::culprit(&share.culprit, &summary.cgroups, style))
         })
         .collect();
     let rest = shares.len() - causes.len();

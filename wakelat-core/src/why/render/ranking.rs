@@ -93,8 +93,9 @@ fn victims(one: &Interferer) -> String {
 fn name(one: &Interferer, summary: &Summary, style: &Style) -> String {
     let name = labels::actor(&one.actor, &summary.cgroups, style);
     let Actor::Task(task) = one.actor else { return name };
-    if summary.own_pids.contains(&task.pid) {
-        return format!("{name} (wakelat's own)");
+    let mark = labels::own_mark(&one.actor, &summary.own_pids);
+    if !mark.is_empty() {
+        return format!("{name}{mark}");
     }
     let items = summary.work_items.get(&(task.tid, task.comm)).into_iter().flatten();
     let functions: Vec<&str> = items.map(|item| item.function.as_str()).collect();
@@ -122,12 +123,18 @@ pub fn preemptions(summary: &Summary, style: &Style, out: &mut String) {
     // The share of a pair is not worth truncated names.
     let with_share = style.columns() >= 2 + 5 + 2 * COMM + 10 + 8;
     let count = if with_share { 10 } else { 7 };
-    let columns = (style.columns().saturating_sub(2 + 5 + count + if with_share { 8 } else { 0 }) / 2).min(COMM);
+    let has_own = summary.preemption_pairs.iter().take(LINES).any(|pair| pair.is_own.contains(&true));
+    let widest = if has_own { COMM + labels::OWN.len() } else { COMM };
+    let columns = (style.columns().saturating_sub(2 + 5 + count + if with_share { 8 } else { 0 }) / 2).min(widest);
     for pair in summary.preemption_pairs.iter().take(LINES) {
-        let name = |comm: &Comm| fit(&clean(&comm.to_string(), style), columns, style);
-        let mut line = TextLine::of(TextStyle::Plain, format!("  {}", right(&name(&pair.from), columns)))
+        let name = |comm: &Comm, is_own: bool| {
+            let mark = if is_own { labels::OWN } else { "" };
+            fit(&format!("{}{mark}", clean(&comm.to_string(), style)), columns, style)
+        };
+        let [from_is_own, to_is_own] = pair.is_own;
+        let mut line = TextLine::of(TextStyle::Plain, format!("  {}", right(&name(&pair.from, from_is_own), columns)))
             .and(TextStyle::Dim, " ==> ")
-            .and(TextStyle::Plain, left(&name(&pair.to), columns, style));
+            .and(TextStyle::Plain, left(&name(&pair.to, to_is_own), columns, style));
         if with_share {
             line.push(TextStyle::Strong, right(&units::thousands(pair.count), count));
             line.push(TextStyle::Dim, right(&units::share(pair.count, summary.preemptions), 8));

@@ -95,7 +95,7 @@ fn table(group: &GroupBreakdown, summary: &Summary, culprits: usize, style: &Sty
         pieces.push(TextLine::of(TextStyle::Plain, format!("{} migrated", units::thousands(sums.migrated))));
     }
     flow(TextLine::new(), pieces, style.pick(" · ", " | "), style, out);
-    share_table::draw(&rows(sums, culprits, &summary.cgroups, style), sums.ns, "waits", style, out);
+    share_table::draw(&rows(sums, culprits, summary, style), sums.ns, "waits", style, out);
     if let Some(rest) = labels::evicted(sums.evicted(), style) {
         paragraph(TextLine::of(TextStyle::Dim, "  "), TextStyle::Dim, &rest, style, out);
     }
@@ -109,12 +109,7 @@ fn table(group: &GroupBreakdown, summary: &Summary, culprits: usize, style: &Sty
 }
 
 /// A row for each component, each followed by its largest culprits.
-fn rows(
-    sums: &BreakdownSum,
-    max_culprits: usize,
-    cgroups: &labels::Cgroups,
-    style: &Style,
-) -> Vec<share_table::ShareRow> {
+fn rows(sums: &BreakdownSum, max_culprits: usize, summary: &Summary, style: &Style) -> Vec<share_table::ShareRow> {
     let culprits = sums.culprits();
     let mut rows = Vec::new();
     for (component, sum) in sums.components() {
@@ -128,7 +123,11 @@ fn rows(
         let of_it = culprits.iter().filter(|one| one.culprit.component == component && is_named(&one.culprit));
         let large = of_it.filter(|one| one.sum.ns * 100 >= sums.ns * MIN_CULPRIT_PERCENT);
         let row = |one: &CulpritSum| share_table::ShareRow {
-            name: labels::actor(&one.culprit.actor, cgroups, style),
+            name: format!(
+                "{}{}",
+                labels::actor(&one.culprit.actor, &summary.cgroups, style),
+                labels::own_mark(&one.culprit.actor, &summary.own_pids)
+            ),
             sum_ns: one.sum.ns,
             longest_ns: Some(one.sum.max_ns),
             count: one.sum.waits,

@@ -72,8 +72,9 @@ fn rows(breakdown: &Breakdown, summary: &Summary, style: &Style) -> Vec<timeline
         if share.ns >= least {
             let items = breakdown.work_items.iter().filter(|item| item.share == index);
             let functions: Vec<&str> = items.map(|item| summary.functions[&item.function].as_str()).collect();
-            let name =
-                labels::with_work_items(labels::culprit(&share.culprit, &summary.cgroups, style), &functions, style);
+            let culprit = labels::culprit(&share.culprit, &summary.cgroups, style)
+                + labels::own_mark(&share.culprit.actor, &summary.own_pids);
+            let name = labels::with_work_items(culprit, &functions, style);
             rows.push(timeline::TimelineRow { name, ns: share.ns, spans: spans.collect(), rank: 0 });
         } else {
             others += 1;
