@@ -52,22 +52,65 @@ impl Context<'_> {
     }
 }
 
-/// Cuts text that ends in a path: its end is what distinguishes it.
-pub fn fit_path(text: &str, columns: usize, style: &render::Style) -> String {
-    let path = if text.starts_with('/') { Some(0) } else { text.find(" /").map(|space| space + 1) };
-    let Some(path) = path.filter(|path| width(text) > columns && columns > width(&text[..*path]) + 4) else {
-        return fit(text, columns, style);
+/// Cuts the name of a task, which may be followed by its recording, before its ID: names are often the same.
+fn fit_task(text: &str, columns: usize, style: &render::Style) -> Option<String> {
+    /// Minimum width of what is left of the name of a task, and of that of a recording, in columns.
+    const SHORT: usize = 4;
+    let after_id = |at: usize| {
+        let digits = text[at + 1..].bytes().take_while(u8::is_ascii_digit).count();
+        let end = at + 1 + digits;
+        (digits > 0 && matches!(text.as_bytes().get(end), None | Some(b' '))).then_some((at, end))
     };
-    let (before, path) = text.split_at(path);
-    let mut room = columns - width(before) - 1;
-    let taken = path.chars().rev().take_while(|character| {
+    let (at, end) = text.match_indices('/').find_map(|(at, _)| after_id(at))?;
+    let (name, id, rest) = (&text[..at], &text[at..end], &text[end..]);
+    if name.contains(" /") {
+        // The end of a path.
+        return None;
+    }
+    let room = columns.checked_sub(id.len() + SHORT)? + SHORT;
+    let file = rest.strip_prefix(" in ").map(|file| file.strip_suffix(".wakelat").unwrap_or(file));
+    match file {
+        // A space is before the end of the file's name.
+        Some(file) if room >= 2 * SHORT + 1 => {
+            let name = fit(name, (room - 1 - SHORT.min(width(file))).min(width(name)).min((room - 1) / 2), style);
+            let left = room - 1 - width(&name);
+            Some(format!("{name}{id} {}", fit_end(file, left, style)))
+        }
+        _ if width(name) < room => Some(fit(text, columns, style)),
+        _ => Some(format!("{}{id}", fit(name, room, style))),
+    }
+}
+
+/// Cuts text whose end distinguishes it.
+fn fit_end(text: &str, columns: usize, style: &render::Style) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mut room = columns.saturating_sub(1);
+    let taken = text.chars().rev().take_while(|character| {
         let wide = width(character.encode_utf8(&mut [0; 4]));
         let fits = wide <= room;
         room = room.saturating_sub(wide);
         fits
     });
     let end: String = taken.collect::<Vec<_>>().into_iter().rev().collect();
-    format!("{before}{}{end}", style.pick('…', '~'))
+    format!("{}{end}", style.pick('…', '~'))
+}
+
+/// Cuts text that is the name of a task or ends in a path: its end is what distinguishes it.
+pub fn fit_path(text: &str, columns: usize, style: &render::Style) -> String {
+    if width(text) > columns
+        && !text.starts_with('/')
+        && let Some(task) = fit_task(text, columns, style)
+    {
+        return task;
+    }
+    let path = if text.starts_with('/') { Some(0) } else { text.find(" /").map(|space| space + 1) };
+    let Some(path) = path.filter(|path| width(text) > columns && columns > width(&text[..*path]) + 4) else {
+        return fit(text, columns, style);
+    };
+    let (before, path) = text.split_at(path);
+    format!("{before}{}", fit_end(path, columns - width(before), style))
 }
 
 /// Writes pieces of text with dots between them, as many whole ones as fit. Returns the column behind them.
@@ -94,4 +137,30 @@ pub fn pieces_before(
         x = canvas.text((x, y), text, style);
     }
     x
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_keeps_its_id_and_the_end_of_its_recording() {
+        let style = render::Style { unicode: true, ..render::Style::default() };
+        for (text, columns, expected) in [
+            ("qemu-system-x86/2456", 20, "qemu-system-x86/2456"),
+            ("qemu-system-x86/2456", 16, "qemu-syste…/2456"),
+            ("ksoftirqd/1/17", 10, "ksofti…/17"),
+            ("kworker/u16:3-ev/2345678", 16, "kworker…/2345678"),
+            ("qemu-system-x86/2456 (itself)", 16, "qemu-syste…/2456"),
+            ("qemu-system-x86/2456 (itself)", 24, "qemu-system-x86/2456 (i…"),
+            ("qemu-system-x86/2456 in runs/base-01.wakelat", 20, "qemu-s…/2456 …ase-01"),
+            ("hog/7 in web-1.wakelat", 16, "hog/7 web-1"),
+            ("throttled /system.slice/a", 16, "throttled …ice/a"),
+            ("throttled /system.slice/12", 16, "throttled …ce/12"),
+            ("/system.slice/a/12", 8, "…ce/a/12"),
+        ] {
+            let fitted = fit_path(text, columns, &style);
+            assert_eq!((&*fitted, width(&fitted) <= columns), (expected, true), "{text}");
+        }
+    }
 }
