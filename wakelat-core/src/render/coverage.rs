@@ -81,6 +81,9 @@ fn window(report: &Report, style: &Style, out: &mut String) {
 /// Why a report has no waits to show, or `None` if it has some.
 fn no_waits_reason(report: &Report, style: &Style) -> Option<String> {
     let coverage = &report.coverage;
+    if report.duration_ns == 0 && report.groups.is_empty() && !coverage.missing_ends.is_empty() {
+        return Some("no figures: the file ends before its first reading".to_owned());
+    }
     if let Some(terms) = &coverage.switch_ins {
         return (terms.measured == 0 && report.groups.is_empty())
             .then(|| queued_coverage::nothing_measured_reason(report, terms, style));
@@ -384,18 +387,13 @@ mod tests {
 
     #[test]
     fn a_recording_without_its_end_is_reported_with_the_place() {
-        let shown = |is_damaged| {
-            let mut report = report(Vec::new());
-            report.coverage.missing_ends = vec![MissingEnd { file: 0, at: 1_234_567, is_damaged }];
-            let mut text = String::new();
-            render(&report, &Style { width: 300, ..Style::default() }, &mut text);
-            text
-        };
-        assert!(shown(false).contains("the recording is truncated at byte 1,234,567: "), "{}", shown(false));
-        assert!(
-            shown(true).contains("! the recording is damaged at byte 1,234,567; nothing after it"),
-            "{}",
-            shown(true)
-        );
+        let missing = |is_damaged| vec![MissingEnd { file: 0, at: 1_234_567, is_damaged }];
+        let of = |is_damaged| shown(|report| report.coverage.missing_ends = missing(is_damaged));
+        assert!(of(false).contains("the recording is truncated at byte 1,234,567: "), "{}", of(false));
+        assert!(of(true).contains("! the recording is damaged at byte 1,234,567; nothing after it"), "{}", of(true));
+        let without_reading = shown(|report| {
+            (report.duration_ns, report.coverage.missing_ends) = (0, missing(false));
+        });
+        assert!(without_reading.contains("no figures: the file ends before its first reading"), "{without_reading}");
     }
 }
