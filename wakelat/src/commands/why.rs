@@ -253,7 +253,8 @@ mod tests {
     #[test]
     fn the_cause_comes_before_the_demo() {
         let error = no_overview(&anyhow!("the capability `cap_bpf` is missing; run wakelat with `sudo`"));
-        let cause = "cannot measure: the capability `cap_bpf` is missing; run wakelat with `sudo`; or try `wakelat demo`";
+        let cause =
+            "cannot measure: the capability `cap_bpf` is missing; run wakelat with `sudo`; or try `wakelat demo`";
         assert!(error.to_string().starts_with(cause), "{error}");
     }
 }

@@ -129,11 +129,8 @@ pub fn runs_needed(comparison: &ArmComparison) -> Option<String> {
             format!("at least {runs} runs per arm are needed for a verdict; how many would decide is not known yet")
         }
         RunsNeeded::MoreThan { runs, differ } => {
-            let why = if differ {
-                "the runs differ too much from each other"
-            } else {
-                "the change is close to the margin"
-            };
+            let why =
+                if differ { "the runs differ too much from each other" } else { "the change is close to the margin" };
             format!("more than {runs} runs per arm would be needed: {why}")
         }
     })
