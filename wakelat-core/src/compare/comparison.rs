@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn runs_that_differ_are_not_a_change_close_to_the_margin() {
         let margin = 0.05;
-        assert_eq!(runs_for(0.02, (0.0, margin), 100), RunsNeeded::AtLeast(16));
+        assert_eq!(runs_for(0.025, (0.0, margin), 100), RunsNeeded::AtLeast(25));
         assert_eq!(runs_for(0.04, (0.0499, margin), 10), RunsNeeded::MoreThan { runs: MAX_RUNS, differ: false });
         assert_eq!(runs_for(2.0, (0.3, margin), 10), RunsNeeded::MoreThan { runs: MAX_RUNS, differ: true });
     }

@@ -238,7 +238,7 @@ impl FlightRecorder {
     fn end_segment(&mut self) {
         let now = Instant::now();
         if let Some(failure) = self.check.as_mut().and_then(|check| check.failure(now)) {
-            let _ignored = self.fire(|| failure);
+            self.fire(|| failure);
         }
         self.write_if_due();
     }
@@ -313,7 +313,7 @@ impl View for FlightRecorder {
             && let Some(ended) = &switch.ended_wait
             && ended.wait.latency_ns >= threshold_ns
         {
-            let _ignored = self.fire(|| wait_trigger(&ended.wait));
+            self.fire(|| wait_trigger(&ended.wait));
         }
         Ok(())
     }

@@ -41,7 +41,7 @@ pub(super) fn each(
             bail!("{name} has no hist trigger; run `wakelat hist-trigger print` for commands that set one up")
         }
         SkippedLines { lines, first: Some((line, found)) } => {
-            let skipped = units::counted(lines, "line");
+            let skipped = units::counted(*lines, "line");
             status(format_args!(
                 "skipped {skipped} of {name} without hist trigger output; the first is line {line}: `{found}`"
             ));
