@@ -118,7 +118,8 @@ fn without_calls_of_the_system(events: impl Iterator<Item = RemoteCall>) -> Vec<
             wakes_rcu.insert(event.tid);
             return false;
         }
-        !(wakes_rcu.remove(&event.tid) && event.function.contains(WAKEUP)) && !event.function.contains(PUSH)
+        let is_wakeup = wakes_rcu.remove(&event.tid) && event.function.contains(WAKEUP);
+        !is_wakeup && !event.function.contains(PUSH)
     };
     events.filter(is_call).collect()
 }

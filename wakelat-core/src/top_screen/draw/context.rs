@@ -71,7 +71,7 @@ fn fit_task(text: &str, columns: usize, style: &render::Style) -> Option<String>
     let file = rest.strip_prefix(" in ").map(|file| file.strip_suffix(".wakelat").unwrap_or(file));
     match file {
         // A space is before the end of the file's name.
-        Some(file) if room >= 2 * SHORT + 1 => {
+        Some(file) if room > 2 * SHORT => {
             let name = fit(name, (room - 1 - SHORT.min(width(file))).min(width(name)).min((room - 1) / 2), style);
             let left = room - 1 - width(&name);
             Some(format!("{name}{id} {}", fit_end(file, left, style)))
