@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{Read as _, Write as _},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::Path,
     process::{self, Child, Command, Stdio},
     sync::atomic::{AtomicU16, Ordering},
@@ -31,7 +31,8 @@ pub fn get(port: u16, path: &str, accept: &str) -> Option<String> {
 }
 
 /// A port that no process listens on and that no other call returns. It is none that the kernel gives to a connection
-/// (`net.ipv4.ip_local_port_range` begins at 32768): tests that run concurrently make many.
+/// (`net.ipv4.ip_local_port_range` begins at 32768): tests that run concurrently make many. Nothing listens on it to find that
+/// out: a process that another thread starts at that moment would keep the port until it executes its program.
 pub fn free_port() -> u16 {
     const FIRST: u16 = 20_000;
     const PORTS: u16 = 10_000;
@@ -42,7 +43,7 @@ pub fn free_port() -> u16 {
         let step = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
         FIRST + ((begin + step) % u32::from(PORTS)) as u16
     });
-    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a port")
+    ports.find(|port| TcpStream::connect(("127.0.0.1", *port)).is_err()).expect("a port")
 }
 
 /// Which histograms Prometheus requests and stores.
