@@ -127,7 +127,7 @@ pub const fn next_random(random: u64, now_ns: u64) -> u64 {
     (random ^ now_ns).wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f)
 }
 
-/// Runs between two choices of the length of steps: 2 to this power. They are many steps: a choice by the last step alone
+/// Runs between two choices of the length of steps: 2 to this power. They are many steps: a choice by only the last step
 /// would depend on what the runs do, and cheap runs at the end of a busy phase could stand for dear ones after it.
 const CHOICE_BITS: u32 = 14;
 
@@ -166,8 +166,8 @@ const fn step(random: u64, long: bool) -> u64 {
 mod tests {
     use super::*;
 
-    /// Runs of a program that take these times in turn, each as long after the one before as it says: the times and the
-    /// exact sum. None of it depends on where the first step begins.
+    /// Runs of a program that take these times in turn, each as long after the one before as it says: the figures
+    /// and the exact sum.
     fn timed_at(turns: &[(u64, u64)], count: u64, may_be_long: bool) -> (ProgramRuns, u64) {
         let (mut runs, mut now_ns, mut exact_ns) = (ProgramRuns { random: 1, ..ProgramRuns::default() }, 1 << 40, 0);
         for turn in 0..count {
@@ -221,7 +221,7 @@ mod tests {
         }
     }
 
-    /// Frequent short runs and rare long ones, in phases of all lengths. A choice by the last step alone is off by a tenth.
+    /// Frequent short runs and rare long ones, in phases of all lengths. A choice by only the last step is off by a tenth.
     #[test]
     fn a_load_with_busy_phases_keeps_its_sum() {
         for (busy, rare, (ns, after_ns)) in [

@@ -134,7 +134,7 @@ pub struct CountedSummary {
     pub causes: CauseShares,
     /// The groups, the one with the most waiting time first; those beyond the limit as one, which comes last.
     pub groups: Vec<GroupCauses>,
-    /// Groups that have no waits of their own here: those beyond the limit, and those of `groups_without_path`.
+    /// Groups that have no waits of their own here: those beyond the limit, and [`Self::groups_without_path`].
     pub groups_merged: u64,
     /// Of these, cgroups that a higher limit would not show: they were removed before their path was read, or it is too
     /// long for a series.
