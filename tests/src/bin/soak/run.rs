@@ -4,7 +4,7 @@ use std::{
     fmt, fs,
     io::{BufRead as _, BufReader, Read},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    sync::mpsc::{Receiver, TryRecvError, channel},
     thread,
     time::{Duration, Instant},
 };
@@ -57,6 +57,8 @@ pub struct Run {
 
 /// The result of a command.
 pub struct Measured {
+    /// Its arguments.
+    name: String,
     status: ExitStatus,
     took: Duration,
     /// The last document that covers a window.
@@ -84,36 +86,51 @@ impl Run {
     }
 
     /// Runs `command` to its end, and checks the pipes meanwhile.
-    pub fn measure(mut self, mut command: Command) -> Measured {
+    pub fn measure(self, command: Command) -> Measured {
+        self.measure_at_once([command]).pop().expect("one result for each command")
+    }
+
+    /// Runs `commands` at the same time, each to its end, and checks the pipes meanwhile. The results are in the order
+    /// of the commands.
+    pub fn measure_at_once(mut self, commands: impl IntoIterator<Item = Command>) -> Vec<Measured> {
         let begun = Instant::now();
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let documents = documents(child.stdout.take().expect("piped"));
-        let limit = Duration::from_secs(seconds()) + PATIENCE;
+        let mut running: Vec<_> = commands.into_iter().map(Running::start).collect();
+        let patience = PATIENCE * running.len().try_into().expect("a few commands");
+        let limit = Duration::from_secs(seconds()) + patience;
         let mut printed = begun;
-        let mut document = None;
-        loop {
-            match documents.recv_timeout(CHECK_INTERVAL) {
-                Ok(later) => document = Some(later),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
+        while running.iter().any(|command| command.ended.is_none()) {
+            thread::sleep(CHECK_INTERVAL);
             self.pipes.iter_mut().for_each(Pulse::check);
+            running.iter_mut().for_each(Running::check);
             if printed.elapsed() >= PRINT_INTERVAL {
                 printed = Instant::now();
                 println!("\n  after {} s: {:?} bytes transferred", begun.elapsed().as_secs(), self.transferred());
             }
             if begun.elapsed() > limit {
-                give_up(&mut child, limit, &self.log.reports());
+                give_up(&mut running, limit, &self.log.reports());
             }
         }
-        let status = child.wait().expect("a child can be waited for");
-        self.pipes.iter_mut().for_each(Pulse::check);
         let longest_stall = self.pipes.iter().map(|pipe| pipe.longest_stall).max().unwrap_or_default();
         let (transferred, reports) = (self.transferred(), self.log.reports());
-        let measured = Measured { status, took: begun.elapsed(), document, transferred, longest_stall, reports };
-        println!("\n  {measured}");
-        if let Some(document) = &measured.document {
-            wakelat_tests::documents::assert_valid(&format!("{document}\n"));
+        let measured = running.into_iter().map(|command| {
+            let (status, took) = command.ended.expect("each command has ended");
+            let reports = reports.clone();
+            Measured {
+                name: command.name,
+                status,
+                took,
+                document: command.document,
+                transferred,
+                longest_stall,
+                reports,
+            }
+        });
+        let measured: Vec<_> = measured.collect();
+        for measured in &measured {
+            println!("\n  {measured}");
+            if let Some(document) = &measured.document {
+                wakelat_tests::documents::assert_valid(&format!("{document}\n"));
+            }
         }
         measured
     }
@@ -123,9 +140,47 @@ impl Run {
     }
 }
 
-fn give_up(child: &mut Child, limit: Duration, reports: &[String]) -> ! {
-    let _ = child.kill();
-    panic!("still running after {limit:?}; the kernel's reports: {reports:?}")
+/// A command that was started.
+struct Running {
+    name: String,
+    begun: Instant,
+    child: Child,
+    documents: Receiver<String>,
+    /// The last document that covers a window.
+    document: Option<String>,
+    /// How the command ended, and after how long.
+    ended: Option<(ExitStatus, Duration)>,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        let name: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
+        let name = name.join(" ");
+        let begun = Instant::now();
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let documents = documents(child.stdout.take().expect("piped"));
+        Self { name, begun, child, documents, document: None, ended: None }
+    }
+
+    /// Takes the documents that have arrived, and how the command ended.
+    fn check(&mut self) {
+        while self.ended.is_none() {
+            match self.documents.try_recv() {
+                Ok(later) => self.document = Some(later),
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => {
+                    let status = self.child.wait().expect("a child can be waited for");
+                    self.ended = Some((status, self.begun.elapsed()));
+                }
+            }
+        }
+    }
+}
+
+fn give_up(running: &mut [Running], limit: Duration, reports: &[String]) -> ! {
+    let late = running.iter_mut().filter(|command| command.ended.is_none());
+    let names: Vec<_> = late.map(|command| (command.child.kill(), &*command.name).1).collect();
+    panic!("still running after {limit:?}: {names:?}; the kernel's reports: {reports:?}")
 }
 
 /// The documents of a command that cover a window, as they arrive. Other output is read and discarded.
@@ -183,8 +238,8 @@ impl Measured {
 
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { status, took, transferred, longest_stall, reports, .. } = self;
-        write!(f, "{status} after {:.1} s, ", took.as_secs_f64())?;
+        let Self { name, status, took, transferred, longest_stall, reports, .. } = self;
+        write!(f, "`{name}`: {status} after {:.1} s, ", took.as_secs_f64())?;
         if let Some(ns) = self.window_ns() {
             write!(f, "window {:.3} s, ", ns as f64 / 1e9)?;
         }
