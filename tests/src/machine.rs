@@ -52,14 +52,26 @@ pub fn is_preempt_rt() -> bool {
     fs::read_to_string("/proc/sys/kernel/version").is_ok_and(|version| version.contains("PREEMPT_RT"))
 }
 
+/// Whether the kernel's own records report a task that blocks on a lock as preempted: under PREEMPT_RT before 5.15
+/// (`preempt_schedule_lock()`, kernel/sched/core.c of the patch).
+pub fn records_blocks_on_locks_as_preemptions() -> bool {
+    is_preempt_rt() && release() < (5, 15)
+}
+
 /// Whether a task may sleep for the lock of a BPF ring buffer (`spinlock_t` in `struct bpf_ringbuf`,
 /// kernel/bpf/ringbuf.c): two CPUs that meet in a ring buffer while they hold their run queue locks
 /// then freeze the machine. This is so under PREEMPT_RT before 6.0, unless a distribution has
 /// backported the fix.
 pub fn ring_buffer_may_sleep() -> bool {
+    is_preempt_rt() && release() < (6, 0)
+}
+
+/// The first two numbers of the kernel's release.
+fn release() -> (u32, u32) {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let major = release.split('.').next().and_then(|number| number.parse::<u32>().ok());
-    is_preempt_rt() && major.is_some_and(|major| major < 6)
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse().ok());
+    let number = "a release begins with two numbers";
+    (numbers.next().expect(number), numbers.next().expect(number))
 }
 
 /// Whether the kernel reserves a part of each CPU for tasks that are not real-time
