@@ -32,6 +32,7 @@ pub fn cases() -> Vec<Case> {
             a_policy_selects_its_tasks,
             a_cpu_selects_the_waits_that_end_on_it,
             a_threshold_lets_exactly_the_longer_waits_through,
+            by_the_queue_clock_only_wakelats_own_threads_are_excluded,
         ])
         .chain(attached_typed![
             the_queue_clock_has_every_wait_of_a_cgroup_and_no_other,
@@ -68,15 +69,26 @@ fn assert_among_others(report: &JsonReport, performance: &Performance, comm: &st
     assert!((wakeups.saturating_sub(performance.untraced)..=wakeups).contains(&found), "{report:?}");
 }
 
-fn without_a_filter_only_wakelats_own_threads_are_excluded(attach: AttachCase) -> TestOutcome {
-    let wakelat = Wakelat::hist(attach, &[]);
+/// The report of a run whose own threads have been woken while it measured.
+fn woken(wakelat: Wakelat) -> JsonReport {
     let own = |wakelat: &Wakelat| {
         let threads = procfs::other_threads(wakelat.pid());
         threads.into_iter().chain([wakelat.pid()]).map(|tid| TaskStats::of(tid).voluntary).sum::<u64>()
     };
     let begun = own(&wakelat);
     until("wakelat has been woken", || own(&wakelat) > begun + 1);
-    let report = wakelat.report();
+    wakelat.report()
+}
+
+fn by_the_queue_clock_only_wakelats_own_threads_are_excluded(attach: AttachCase) -> TestOutcome {
+    let report = woken(Wakelat::hist(attach, &["--from", "queued", "--class", "runqueue"]));
+    let terms = switch_ins(&report);
+    assert!(report.coverage.filtered_is_own && (1..=terms.seen).contains(&terms.filtered), "{:?}", report.coverage);
+    Ok(())
+}
+
+fn without_a_filter_only_wakelats_own_threads_are_excluded(attach: AttachCase) -> TestOutcome {
+    let report = woken(Wakelat::hist(attach, &[]));
     let terms = report.coverage.wakeups;
     assert!(report.coverage.filtered_is_own && (1..=terms.seen).contains(&terms.filtered), "{:?}", report.coverage);
     let (report, _) = filtered(attach, &["--comm", "wl-ping"]);

@@ -15,7 +15,9 @@ use nix::sys::{
 };
 use serde_json::Value;
 use wakelat_tests::{
-    attached_every_mode, attached_typed, documents, machine, once, procfs,
+    attached_every_mode, attached_typed,
+    competing_threads::switch_ins,
+    documents, machine, once, procfs,
     report::{JsonReport, JsonWait},
     suite::{Case, Skip, TestOutcome},
     task::TaskPlacement,
@@ -27,6 +29,7 @@ use wakelat_tests::{
 pub fn cases() -> Vec<Case> {
     let counted = attached_every_mode![
         a_reader_that_is_stopped_counts_nothing_after_the_end,
+        by_the_queue_clock_a_stopped_reader_counts_nothing_after_the_end,
         intervals_that_ended_while_the_reader_was_stopped_are_skipped_and_counted,
         a_window_ends_without_a_grace_period_on_busy_cpus,
         a_short_window_after_a_warm_up_has_its_length,
@@ -113,17 +116,29 @@ fn a_run_that_ends_in_its_warm_up_has_no_waits(attach: AttachCase) -> TestOutcom
 }
 
 fn a_reader_that_is_stopped_counts_nothing_after_the_end(attach: AttachCase) -> TestOutcome {
-    let mut line = vec!["hist", "--json", "--comm", "wl-sleeper", "-d", "200ms"];
-    line.extend(attach.arguments());
+    assert_nothing_after_the_end(attach, &[], |report| report.coverage.wakeups.measured);
+    Ok(())
+}
+
+fn by_the_queue_clock_a_stopped_reader_counts_nothing_after_the_end(attach: AttachCase) -> TestOutcome {
+    let queued = ["--from", "queued", "--class", "wakeup"];
+    assert_nothing_after_the_end(attach, &queued, |report| switch_ins(report).measured);
+    Ok(())
+}
+
+/// Asserts that `hist` with `arguments`, stopped over the end of its window, has no wait after it. `measured`: the
+/// number of waits in a report.
+fn assert_nothing_after_the_end(attach: AttachCase, arguments: &[&str], measured: impl FnOnce(&JsonReport) -> u64) {
+    let all = ["hist", "--json", "--comm", "wl-sleeper", "-d", "200ms"];
+    let line = [&all[..], arguments, attach.arguments()].concat();
     let (ended, performance) = stopped_over_its_end(command(&line));
     let [report] = &ended.reports()[..] else { panic!("{ended:#?}") };
     assert_eq!((report.duration_ns, report.requested_ns), (WINDOW_NS, Some(WINDOW_NS)));
-    let terms = report.coverage.wakeups;
-    assert!((1..=MOST_IN_WINDOW).contains(&terms.measured), "{terms:?}, {performance:?}");
+    let measured = measured(report);
+    assert!((1..=MOST_IN_WINDOW).contains(&measured), "{measured}: {:?}, {performance:?}", report.coverage);
     let end_unix_ns = report.start_unix_ns + WINDOW_NS;
     let latest = report.groups.iter().filter_map(|group| group.max_at_unix_ns).max();
     assert!(latest.is_some_and(|latest| latest < end_unix_ns), "{latest:?}, {end_unix_ns}");
-    Ok(())
 }
 
 fn events_after_the_end_are_in_no_output(attach: AttachCase) -> TestOutcome {
