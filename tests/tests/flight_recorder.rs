@@ -10,7 +10,6 @@ use serde_json::Value;
 use wakelat_tests::{
     machine, once,
     skip::Skip,
-    sleep_places::SleepPlaces,
     suite::{Case, TestOutcome},
     task::Policy,
     wakelat::{Wakelat, command},
@@ -27,7 +26,6 @@ pub fn cases() -> Vec<Case> {
         a_failing_check_writes_a_file,
         only_the_last_files_are_kept,
         a_run_without_a_trigger_leaves_nothing,
-        a_recorder_that_has_taken_many_stacks_has_room_for_others,
         a_file_has_the_times_of_a_wall_clock_that_was_set_meanwhile,
     ]
 }
@@ -205,35 +203,6 @@ fn a_run_without_a_trigger_leaves_nothing() -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
     ends_well(recorder(directory.path(), &["--last", "5s", "--threshold", "1h"]));
     assert_eq!(files(directory.path()), Vec::<String>::new());
-    Ok(())
-}
-
-/// The stacks of the last seconds have room in the kernel's map, although it was full of others a little before.
-fn a_recorder_that_has_taken_many_stacks_has_room_for_others() -> TestOutcome {
-    /// Three times as many as the map has room for: by then, nearly all of its buckets are occupied.
-    const BEFORE: usize = 3 * 4_096;
-    const LAST: usize = 1_000;
-    if machine::is_emulated() {
-        return Err(Skip::because("an emulator takes too long for each stack: most would exceed the time for them"));
-    }
-    let (places, name) = (SleepPlaces::new(BEFORE + LAST)?, "wl-places");
-    let directory = tempfile::tempdir().expect("a directory");
-    let arguments = ["--last", "3s", "--stacks=wakee", "--comm", name, "--collect", "none"];
-    let mut recorder = recorder(directory.path(), &arguments);
-    places.sleep_at(0..BEFORE, name);
-    // Nothing outside shows when the recorder has removed stacks, so this waits for as long as it may take: no task may
-    // have had them for 5 s, and it searches the whole map in 4 s, once more if it began too early for the last ones.
-    thread::sleep(Duration::from_secs(15));
-    places.sleep_at(BEFORE..BEFORE + LAST, name);
-    recorder.signal(Signal::SIGUSR1);
-    recorder.until_says("because of SIGUSR1");
-    ends_well(recorder);
-    let document = why(directory.path(), "incident-1.wakelat", &["--stacks=wakee"]);
-    let counts = &document["stacks"];
-    let [attempts, no_room] = ["attempts", "no_room"].map(|name| counts[name].as_u64().expect("a count"));
-    assert!((LAST as u64 / 4..3 * LAST as u64).contains(&attempts), "{counts}");
-    // The hashes of some of them are the same.
-    assert!(no_room * 3 < attempts, "{counts}");
     Ok(())
 }
 

@@ -8,23 +8,26 @@ use serde_json::Value;
 use wakelat_tests::{
     attached_typed, byte, machine, procfs,
     sleep_places::SleepPlaces,
-    suite::{Case, Skip, TestOutcome},
+    suite::{Case, Skip, TestOutcome, concurrent},
     task::TaskPlacement,
     wakelat::{AttachCase, Wakelat, command},
+    why::check,
     workload::{PingPong, Sleeper, Staged, Workload, until},
 };
 
 pub fn cases() -> Vec<Case> {
-    attached_typed![
+    let measure = attached_typed![
         a_wait_has_the_stack_of_its_waker_and_of_its_sleep,
         only_the_stacks_asked_for_are_taken,
         without_the_option_there_are_no_stacks,
         folded_stacks_add_up_to_all_waits,
         an_exited_process_is_reported_as_exited,
-        unused_stacks_make_room_for_others,
         a_recording_has_the_stacks_of_its_waits,
         a_view_that_records_shows_the_stacks_of_the_recording,
-    ]
+    ];
+    let wait =
+        attached_typed![unused_stacks_make_room_for_others, a_recorder_that_has_taken_many_stacks_has_room_for_others];
+    measure.into_iter().chain(concurrent(wait)).collect()
 }
 
 const ROUNDS: u64 = 200;
@@ -216,27 +219,40 @@ fn wakee_stacks<'a>(document: &'a Value, comm: &str) -> Vec<&'a Value> {
     stacks.filter(|stack| !stack.is_null()).collect()
 }
 
-/// Stacks that no task has had for a while make room in the kernel's map for others. The stacks of tasks that slept
-/// all the time can still be shown.
-fn unused_stacks_make_room_for_others(attach: AttachCase) -> TestOutcome {
-    /// Three times as many as the map has room for: by then, nearly all of its buckets are occupied.
-    const BEFORE: usize = 3 * 4_096;
-    const LAST: usize = 1_000;
-    const SLEEPERS: usize = 4;
+/// Three times as many places as the kernel's map has room for stacks: by then, nearly all of its buckets are occupied.
+const BEFORE: usize = 3 * 4_096;
+
+/// Places whose stacks need room afterwards.
+const LAST: usize = 1_000;
+
+fn many_places() -> Result<SleepPlaces, Skip> {
     if machine::is_emulated() {
         return Err(Skip::because("an emulator takes too long for each stack: most would exceed the time for them"));
     }
-    let places = SleepPlaces::new(BEFORE + LAST)?;
+    SleepPlaces::new(BEFORE + LAST)
+}
+
+/// Sleeps at [`BEFORE`] places in a thread of the first name, and at [`LAST`] others, in one of the second name, when
+/// wakelat has removed the stacks of those.
+fn sleep_at_many(places: &SleepPlaces, [before, last]: [&str; 2]) {
+    places.sleep_at(0..BEFORE, before);
+    // Nothing outside shows when wakelat has removed stacks, so this waits for as long as it may take: no task may have
+    // had them for 5 s, and it searches the whole map in 4 s, once more if it began too early for the last ones.
+    thread::sleep(Duration::from_secs(15));
+    places.sleep_at(BEFORE..BEFORE + LAST, last);
+}
+
+/// Stacks that no task has had for a while make room in the kernel's map for others. The stacks of tasks that slept
+/// all the time can still be shown.
+fn unused_stacks_make_room_for_others(attach: AttachCase) -> TestOutcome {
+    const SLEEPERS: usize = 4;
+    let places = many_places()?;
     let arguments = ["why", "--json", "--attach", attach.name(), "--comm", "wl-*", "--by", "comm", "--worst", "300"];
     let wakelat = Wakelat::measuring(command(&[&arguments[..], &["--stacks=wakee", "--collect", "none"]].concat()));
     let sleeper = Sleeper { rounds: 1, sleep_ns: 1_000_000, place: TaskPlacement::fifo(machine::one_cpu()) };
     // They sleep at their gates from now on.
     let mut sleepers: Vec<Staged> = (0..SLEEPERS).map(|_| Workload::Sleeper(sleeper.clone()).stage()).collect();
-    places.sleep_at(0..BEFORE, "wl-before");
-    // Nothing outside shows when wakelat has removed stacks, so this waits for as long as it may take: no task may have
-    // had them for 5 s, and it searches the whole map in 4 s, once more if it began too early for the last ones.
-    thread::sleep(Duration::from_secs(15));
-    places.sleep_at(BEFORE..BEFORE + LAST, "wl-last");
+    sleep_at_many(&places, ["wl-before", "wl-last"]);
     sleepers.iter_mut().for_each(|sleeper| _ = sleeper.perform());
     wakelat.signal(Signal::SIGINT);
     let ended = wakelat.end();
@@ -253,6 +269,35 @@ fn unused_stacks_make_room_for_others(attach: AttachCase) -> TestOutcome {
     let at_gate: Vec<&Value> = slept.iter().copied().filter(|stack| is_on(&stack["kernel"], "pipe_read")).collect();
     assert!(at_gate.len() * 2 >= SLEEPERS, "{slept:#?}");
     assert!(at_gate.iter().all(|stack| is_innermost(&take_byte(), stack)), "{at_gate:#?}");
+    Ok(())
+}
+
+/// The stacks of the last seconds have room in the kernel's map, although it was full of others a little before.
+fn a_recorder_that_has_taken_many_stacks_has_room_for_others(attach: AttachCase) -> TestOutcome {
+    // Not one of the tasks that the test above measures at the same time.
+    const NAME: &str = "places";
+    let places = many_places()?;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
+    let (to, file) = (path("incident.wakelat"), path("incident-1.wakelat"));
+    let record = ["record", "--after", "0", "-o", &to, "--attach", attach.name(), "--last", "3s"];
+    let of_wakees = ["--stacks=wakee", "--comm", NAME, "--collect", "none"];
+    let mut recorder = Wakelat::measuring(command(&[&record[..], &of_wakees].concat()));
+    sleep_at_many(&places, [NAME; 2]);
+    recorder.signal(Signal::SIGUSR1);
+    recorder.until_says("because of SIGUSR1");
+    recorder.signal(Signal::SIGINT);
+    let ended = recorder.end();
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let shown = command(&["why", "--json", "--strict", "-q", "-i", &file, "--stacks=wakee"]).output().expect("wakelat");
+    let document = document(&shown);
+    check(&document);
+    let counts = &document["stacks"];
+    let [attempts, no_room] = ["attempts", "no_room"].map(|name| number(&counts[name]));
+    println!("\n  {no_room} of {attempts} had no room");
+    assert!((LAST as u64 / 4..3 * LAST as u64).contains(&attempts), "{counts}");
+    // The hashes of some of them are the same.
+    assert!(no_room * 3 < attempts, "{counts}");
     Ok(())
 }
 
