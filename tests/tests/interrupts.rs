@@ -16,8 +16,7 @@ use wakelat_tests::{
 
 pub fn cases() -> Vec<Case> {
     once![
-        no_other_cpu_is_interrupted_while_a_window_is_open,
-        no_other_cpu_is_interrupted_by_what_the_kernel_aggregates_by_the_run_queues_clock,
+        no_other_cpu_is_interrupted_while_windows_are_open,
         no_other_cpu_is_interrupted_by_the_pauses_of_an_overhead_limit,
     ]
 }
@@ -82,17 +81,11 @@ fn assert_none_in_the_window(calls: &Calls) {
     assert_eq!(calls.meanwhile, [], "other CPUs were interrupted");
 }
 
-fn no_other_cpu_is_interrupted_while_a_window_is_open() -> TestOutcome {
-    let (calls, report) = calls_of_hist(&[], WINDOW_NS)?;
-    assert_none_in_the_window(&calls);
-    let overhead = report.overhead.expect("hist reports its overhead");
-    assert!(overhead.programs_ns > 0 && overhead.timed_runs > 0, "the programs timed themselves: {overhead:?}");
-    Ok(())
-}
-
-fn no_other_cpu_is_interrupted_by_what_the_kernel_aggregates_by_the_run_queues_clock() -> TestOutcome {
+/// Runs all at once, by the tracepoints and by the run queue's clock.
+fn no_other_cpu_is_interrupted_while_windows_are_open() -> TestOutcome {
     let lines = [
-        &["hist", "--json", "--from", "queued"][..],
+        &["hist", "--json", "--attach", "btf"][..],
+        &["hist", "--json", "--from", "queued"],
         &["hist", "--json", "--from", "queued", "--mode", "samples"],
         // What the kernel has aggregated is read, and the next half begun, within the window.
         &["hist", "--json", "--from", "queued", "--by", "comm", "1"],
@@ -101,8 +94,10 @@ fn no_other_cpu_is_interrupted_by_what_the_kernel_aggregates_by_the_run_queues_c
     let ring_buffer = machine::ring_buffer_may_sleep();
     let can_run = |line: &&[&str]| !ring_buffer || !line.contains(&"samples");
     let commands = lines.into_iter().filter(can_run).map(command).collect();
-    let (calls, _) = calls_of(commands, WINDOW_NS)?;
+    let (calls, ended) = calls_of(commands, WINDOW_NS)?;
     assert_none_in_the_window(&calls);
+    let overhead = ended[0].reports()[0].overhead.expect("hist reports its overhead");
+    assert!(overhead.programs_ns > 0 && overhead.timed_runs > 0, "the programs timed themselves: {overhead:?}");
     Ok(())
 }
 
