@@ -33,6 +33,7 @@ pub mod ksm;
 pub mod kubelet;
 pub mod machine;
 pub mod overhead_report;
+pub mod packet_flood;
 pub mod perf_sched;
 pub mod privileges;
 pub mod procfs;

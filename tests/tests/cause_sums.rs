@@ -10,11 +10,15 @@ use wakelat_tests::{
     cause_document::{cause, collected_alike, counted, document, is_not_separated, switch_ins, waited_for},
     competing_threads::{Account, CompetingThread, accounts, pinned},
     machine,
-    suite::{Case, TestOutcome},
+    packet_flood::PacketFlood,
+    procfs,
+    spinner::Spinner,
+    suite::{Case, Skip, TestOutcome},
+    supervisor::Supervisor,
     task::Policy,
     wakelat::AttachCase,
     why::{culprit, ended, list, number, why},
-    workload::{BehindHog, Performance, Planted, PlantedCause, Renamed, TimeBounds, Workload},
+    workload::{BehindHog, Performance, Planted, PlantedCause, Renamed, TimeBounds, Workload, until},
 };
 
 pub fn cases() -> Vec<Case> {
@@ -23,6 +27,7 @@ pub fn cases() -> Vec<Case> {
         groups_without_room_are_one_that_is_not_divided,
         pairs_without_room_are_untracked_time,
         the_part_of_a_wait_before_the_history_is_a_cause_of_its_own,
+        softirqs_of_ksoftirqd_are_its_own_time,
         both_modes_divide_a_wait_behind_a_higher_class_alike,
         both_modes_divide_a_wait_behind_the_same_class_alike,
         both_modes_divide_a_wait_behind_two_tasks_alike,
@@ -156,6 +161,47 @@ fn the_part_of_a_wait_before_the_history_is_a_cause_of_its_own(attach: AttachCas
     }
     let hidden_ns = cause(&document, "stolen") + cause(&document, "unseen");
     assert!((before_ns + hidden_ns) * 100 >= due_before_ns * 95, "{before_ns} of {due_before_ns} ns: {document}");
+    Ok(())
+}
+
+/// The softirqs that `ksoftirqd` runs are not interrupts of it, whether interrupts are traced or the kernel counts them.
+fn softirqs_of_ksoftirqd_are_its_own_time(attach: AttachCase) -> TestOutcome {
+    const RUN_NS: u64 = 300_000_000;
+    let [sending, cpu] = machine::two_cpus()?;
+    let name = format!("ksoftirqd/{cpu}");
+    let Some(ksoftirqd) = procfs::pids_named(&name).first().copied() else {
+        return Err(Skip::because("this machine does not show the threads of the kernel"));
+    };
+    let flood = PacketFlood::new([sending, cpu])?;
+    let spinner = Spinner::new("wl-spinner", cpu);
+    let tid = spinner.tid.to_string();
+    let whose = ["--tid", &tid, "--class", "wakeup,new,preempted", "--by", "comm"];
+    let wakelat = counted(attach, &[&whose[..], &["--collect", "irq"]].concat());
+    let supervised = Supervisor::now();
+    // Otherwise runnable: it waits whenever `ksoftirqd` runs.
+    spinner.begin();
+    until("the spinner has run", || procfs::ran_ns(spinner.tid) > 1_000_000);
+    let before_ns = procfs::ran_ns(ksoftirqd);
+    flood.send_until(|| procfs::ran_ns(ksoftirqd) - before_ns > RUN_NS);
+    until("`ksoftirqd` sleeps", || procfs::state(ksoftirqd) == Some('S'));
+    let ran_ns = procfs::ran_ns(ksoftirqd) - before_ns;
+    // With that, its last wait has ended.
+    spinner.finish();
+    let hidden_ns = (Supervisor::now() - supervised).ran_ns;
+    drop(flood);
+    let document = document(wakelat);
+    if ran_ns < RUN_NS {
+        return Err(Skip::because("the kernel left hardly any softirqs to `ksoftirqd`"));
+    }
+    let found_ns = waited_for(&document, "kernel_threads", &name);
+    let terms = switch_ins(&document);
+    // Not its interrupts, which take a hundredth of its time.
+    let elsewhere_ns = ["stolen", "unseen", "before_history"].iter().map(|name| cause(&document, name)).sum::<u64>()
+        + terms.unknown_ns
+        + terms.unseen_ns
+        + hidden_ns;
+    println!("\n  {name}: {found_ns} ns by wakelat, {ran_ns} by schedstat; {elsewhere_ns} may be elsewhere");
+    assert!((found_ns + elsewhere_ns) * 10 >= ran_ns * 9, "{found_ns} of {ran_ns} ns: {document}");
     Ok(())
 }
 
