@@ -17,8 +17,8 @@ const RECEIVERS: u64 = 500;
 /// The longest time that [`PacketFlood::send_until`] sends.
 const AT_MOST: Duration = Duration::from_secs(5);
 
-/// Sends packets over the loopback interface from one CPU to another. Dropping it, also in a panic, restores the CPUs that
-/// receive them.
+/// Sends packets over the loopback interface from one CPU to another. Dropping it, also in a panic, restores the CPUs
+/// that receive them.
 pub struct PacketFlood {
     broadcast: Broadcast,
     from: usize,

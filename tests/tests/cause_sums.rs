@@ -164,7 +164,7 @@ fn the_part_of_a_wait_before_the_history_is_a_cause_of_its_own(attach: AttachCas
     Ok(())
 }
 
-/// The softirqs that `ksoftirqd` runs are not interrupts of it, whether interrupts are traced or the kernel counts them.
+/// The softirqs that `ksoftirqd` runs are no interrupts of it, whether interrupts are traced or the kernel counts them.
 fn softirqs_of_ksoftirqd_are_its_own_time(attach: AttachCase) -> TestOutcome {
     const RUN_NS: u64 = 300_000_000;
     let [sending, cpu] = machine::two_cpus()?;

@@ -129,7 +129,7 @@ fn waits_in_pauses_are_counted_once_with_their_sum(attach: AttachCase) -> TestOu
         ["--from", "queued", "--class", "wakeup,new,preempted", "--comm", "wl-queued", "--max-overhead", "0.2%"];
     let wakelat = Wakelat::hist(attach, &limited);
     let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(3) {
+    while began.elapsed() < Duration::from_secs(2) {
         workers.iter().for_each(CompetingThread::begin);
         workers.iter().for_each(CompetingThread::finish);
     }
