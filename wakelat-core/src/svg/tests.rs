@@ -114,11 +114,21 @@ fn the_bars_of_causes_have_all_time_of_each_class_and_component() {
 fn the_parts_of_a_time_line_add_up_to_the_latency() {
     for (name, stream) in testing::stories() {
         for breakdown in waits(&stream.events, &[]).0 {
-            let svg = time_line(&breakdown, LatencyFrom::default(), &TestNames).unwrap();
+            let svg = time_line(&breakdown, LatencyFrom::default(), &[], &TestNames).unwrap();
             let drawn: u128 = sums(&svg, "data-ns", &[]).into_values().sum();
             assert_eq!(drawn, u128::from(breakdown.latency_ns), "{name}");
         }
     }
+}
+
+#[test]
+fn threads_of_wakelat_are_marked() {
+    let (breakdowns, _) = waits(&testing::beside_wakelat().events, &[]);
+    let marked = |own_pids: &[u32]| {
+        let svg = time_line(&breakdowns[0], LatencyFrom::default(), own_pids, &TestNames).unwrap();
+        parsed(&svg).1.iter().any(|text| text == "wakelat/8 (wakelat's own)")
+    };
+    assert_eq!([marked(&[8]), marked(&[9])], [true, false]);
 }
 
 #[test]
@@ -129,7 +139,7 @@ fn pictures_of_one_hog() {
     let summary = testing::summary(&stream.events, LatencyFrom::default(), &[Key::Comm]);
     insta::assert_snapshot!("distribution", distribution(&report).unwrap());
     insta::assert_snapshot!("causes", causes(&summary).unwrap());
-    insta::assert_snapshot!("time_line", time_line(longest, LatencyFrom::default(), &TestNames).unwrap());
+    insta::assert_snapshot!("time_line", time_line(longest, LatencyFrom::default(), &[], &TestNames).unwrap());
 }
 
 #[test]
@@ -147,7 +157,7 @@ fn a_hostile_name_stays_text() {
         for svg in [
             distribution(&report).unwrap(),
             causes(&summary).unwrap(),
-            time_line(&breakdowns[0], LatencyFrom::default(), &TestNames).unwrap(),
+            time_line(&breakdowns[0], LatencyFrom::default(), &[], &TestNames).unwrap(),
         ] {
             let (elements, texts) = parsed(&svg);
             assert!(elements.iter().all(|(name, _)| name != "x"), "{svg}");

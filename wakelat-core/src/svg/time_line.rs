@@ -23,11 +23,11 @@ const BARS: [f64; 2] = [290.0, WIDTH - 90.0];
 
 const HEIGHT: f64 = 20.0;
 
-/// The timeline of a wait.
+/// The timeline of a wait. Tasks of the processes `own_pids` are wakelat itself.
 ///
 /// # Errors
 /// None: it writes to memory.
-pub fn time_line(breakdown: &Breakdown, from: LatencyFrom, names: &dyn Names) -> io::Result<String> {
+pub fn time_line(breakdown: &Breakdown, from: LatencyFrom, own_pids: &[u32], names: &dyn Names) -> io::Result<String> {
     let style = Style { unicode: true, ..Style::default() };
     let wait = &breakdown.ended_wait.wait;
     let task = format!("{}/{}", clean(&wait.comm.to_string(), &style), own_tid(wait.tid));
@@ -49,7 +49,8 @@ pub fn time_line(breakdown: &Breakdown, from: LatencyFrom, names: &dyn Names) ->
             continue;
         }
         let cgroups = labels::cgroup_of(&share.culprit.actor, names);
-        let name = labels::culprit(&share.culprit, &cgroups, &style);
+        let mark = labels::own_mark(&share.culprit.actor, own_pids);
+        let name = labels::culprit(&share.culprit, &cgroups, &style) + mark;
         described.push(format!("{name} {}", units::duration(share.ns, true)));
         rows.push((index, share, name));
     }

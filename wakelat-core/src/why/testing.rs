@@ -292,10 +292,33 @@ pub fn options(from: LatencyFrom, by: &[Key], with_stacks: bool) -> SummaryOptio
     }
 }
 
+/// A thread of wakelat, process 8, preempts another task, and a third one waits for it.
+pub fn beside_wakelat() -> EventStream {
+    let mut stream = EventStream::default();
+    for round in 0..20 {
+        let at_ns = BEGIN + 20 * round * MS;
+        stream.switch(0, at_ns, task(9, "other"));
+        stream.preempt(0, at_ns + MS, task(8, "wakelat"));
+        stream.end_wait(0, (at_ns + MS, at_ns + 6 * MS), task(7, "victim"));
+        stream.switch(0, at_ns + 7 * MS, idle());
+    }
+    stream
+}
+
+/// The summary of events that wakelat, process 8, has measured.
+pub fn summary_of_own(events: &[Event]) -> Summary {
+    summarize(events, SummaryOptions { own_pids: vec![8], ..options(LatencyFrom::Wakeup, &[], false) })
+}
+
 /// The summary of some events, with stacks if some of the events have stacks.
 pub fn summary(events: &[Event], from: LatencyFrom, by: &[Key]) -> Summary {
     let with_stacks = events.iter().any(|event| matches!(event.kind, EventKind::Stack(_)));
-    let mut builder = SummaryBuilder::new(options(from, by, with_stacks));
+    summarize(events, options(from, by, with_stacks))
+}
+
+fn summarize(events: &[Event], options: SummaryOptions) -> Summary {
+    let with_stacks = !options.stacks.is_empty();
+    let mut builder = SummaryBuilder::new(options);
     let mut known = NameCache::default();
     for event in events {
         known.learn(event, &TestNames);

@@ -15,7 +15,7 @@ use wakelat_core::{
     recording::{Header, TextSource},
     report::Mode,
 };
-use wakelat_kernel::{Features, privilege};
+use wakelat_kernel::{Features, Roots, privilege};
 
 /// Where waits come from.
 pub enum Source {
@@ -64,6 +64,14 @@ impl Source {
             Self::Live(_) => Vec::new(),
             Self::LiveRecorded(_, header) => vec![header],
             Self::Saved(saved) => saved.headers(),
+        }
+    }
+
+    /// The processes of wakelat itself: this one, or those that made the recordings.
+    pub fn own_pids(&self) -> Vec<u32> {
+        match self {
+            Self::Live(_) | Self::LiveRecorded(..) => privilege::own_pid(&Roots::default()).into_iter().collect(),
+            Self::Saved(saved) => replay::own_pids(&saved.headers()),
         }
     }
 

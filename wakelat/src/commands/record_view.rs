@@ -29,7 +29,7 @@ use wakelat_core::{
     timeline::{decode::KnownSwitch, event::Event},
     wait::Wait,
 };
-use wakelat_kernel::{Roots, fair_scheduler, release::Release};
+use wakelat_kernel::{Roots, fair_scheduler, privilege, release::Release};
 
 /// Records `measured`, and shows it at once through `view`, with `config` and `input`, as if it were read. `header` is
 /// that of the recording.
@@ -64,7 +64,7 @@ pub fn header(config: &Config, record: &RecordConfig) -> Header {
         threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
         merged: config.merged,
         collected: record.collected,
-        own_pid: (!config.filter.include_self).then(std::process::id),
+        own_pid: (!config.filter.include_self).then(|| privilege::own_pid(&Roots::default())).flatten(),
         has_warm_up: config.window.warm_up_ns > 0,
         kept: record.kept.clone(),
         more: record.more,

@@ -38,6 +38,7 @@ pub fn trace_breakdown(config: &Config, svg: Option<&Path>) -> Result<StopReason
         stderr_style: stderr_style(&config.output, &style),
         renderer: config.output.format.breakdowns(config.from, style),
         from: config.from,
+        own_pids: source.own_pids(),
         longest_ns: None,
         svg: svg.map(BesideOutput::open).transpose()?,
     };
@@ -55,6 +56,8 @@ struct TraceBreakdownView {
     renderer: Box<dyn BreakdownRenderer>,
     /// Where latency begins.
     from: LatencyFrom,
+    /// The processes of wakelat itself.
+    own_pids: Vec<u32>,
     /// The longest wait so far: ns.
     longest_ns: Option<u64>,
     /// Its timeline, if it is requested.
@@ -78,7 +81,7 @@ impl View for TraceBreakdownView {
             && self.longest_ns < Some(breakdown.latency_ns)
         {
             self.longest_ns = Some(breakdown.latency_ns);
-            file.bytes = svg::time_line(breakdown, self.from, names)?.into_bytes();
+            file.bytes = svg::time_line(breakdown, self.from, &self.own_pids, names)?.into_bytes();
         }
         self.renderer.breakdown(breakdown, &render::RenderContext { unix_offset_ns, names }, out)
     }

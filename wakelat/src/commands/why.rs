@@ -8,7 +8,7 @@ use super::{beside_output::BesideOutput, html_report::HtmlReportOutput, measurem
 use crate::{
     collect::{Collector, TimelineSettings},
     config::{Config, ConfigError, WhyConfig, WhyLayout},
-    session::{StopReason, View, clock::monotonic_ns, output::Output, replay, stack_symbolizer::StackSymbolizer},
+    session::{StopReason, View, clock::monotonic_ns, output::Output, stack_symbolizer::StackSymbolizer},
 };
 use wakelat_core::{
     aggregate::key::Names,
@@ -23,7 +23,6 @@ use wakelat_core::{
     },
     why,
 };
-use wakelat_kernel::{Roots, privilege};
 
 /// How often unused stacks make room for others: ns.
 const ROOM_INTERVAL_NS: u64 = 500_000_000;
@@ -47,7 +46,7 @@ pub fn why(config: &Config, why: &WhyConfig) -> Result<StopReason> {
     let roles: Vec<Role> = roles.into_iter().filter(|(wanted, _)| *wanted).map(|(_, role)| role).collect();
     let flag = if why.stacks.folded.is_some() { "--folded" } else { "--stacks" };
     check_stacks(flag, &roles, &source.headers())?;
-    let mut view = view(&config, why, &roles, &source.headers());
+    let mut view = view(&config, why, &roles, &source);
     let page = |path: &std::path::PathBuf| HtmlReportOutput::create(path, &config, why.collect, &source.headers());
     view.page = why.report.as_ref().map(page).transpose()?;
     view.svg = why.svg.as_deref().map(BesideOutput::open).transpose()?;
@@ -63,9 +62,10 @@ pub fn why(config: &Config, why: &WhyConfig) -> Result<StopReason> {
     Ok(stop)
 }
 
-/// A view of waits, with the stacks of `roles`; `headers` are those of the recordings, if they are not live.
-fn view(config: &Config, why: &WhyConfig, roles: &[Role], headers: &[&Header]) -> WhyView {
+/// A view of the waits of `source`, with the stacks of `roles`.
+fn view(config: &Config, why: &WhyConfig, roles: &[Role], source: &Source) -> WhyView {
     let (style, _) = style(&config.output);
+    let headers = source.headers();
     let collected = headers.iter().map(|header| header.collected).reduce(CollectedEvents::both);
     let collected = collected.unwrap_or(why.collect);
     let options = why::SummaryOptions {
@@ -76,11 +76,7 @@ fn view(config: &Config, why: &WhyConfig, roles: &[Role], headers: &[&Header]) -
         worst: why.worst,
         not_collected: collected.not_collected(),
         stacks: roles.to_vec(),
-        own_pids: if headers.is_empty() {
-            privilege::own_pid(&Roots::default()).into_iter().collect()
-        } else {
-            replay::own_pids(headers)
-        },
+        own_pids: source.own_pids(),
     };
     WhyView {
         timeline: TimelineSettings {

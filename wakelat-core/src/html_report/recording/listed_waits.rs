@@ -90,12 +90,13 @@ impl ListedWaits {
         self.waits.keys().rev()
     }
 
-    /// The waits, longest first, with the times of their ends since `start_unix_ns`.
-    pub fn rows(&self, start_unix_ns: u64, names: &dyn Names, table: &mut NameTable) -> Vec<WaitRow> {
+    /// The waits, longest first, with the times of their ends since `start_unix_ns`. Tasks of the processes `own_pids` are
+    /// wakelat itself.
+    pub fn rows(&self, start_unix_ns: u64, own_pids: &[u32], names: &dyn Names, table: &mut NameTable) -> Vec<WaitRow> {
         let mut row = |(&(latency_ns, _, tid), wait): (&WaitKey, &ListedWait)| {
             let culprit = wait.culprit.map(|culprit| {
                 let cgroups = labels::cgroup_of(&culprit.actor, names);
-                labels::actor(&culprit.actor, &cgroups, &Style::default())
+                labels::actor(&culprit.actor, &cgroups, &Style::default()) + labels::own_mark(&culprit.actor, own_pids)
             });
             (
                 wait.ended_unix_ns.saturating_sub(start_unix_ns),

@@ -152,9 +152,9 @@ impl HtmlReport {
         let mut time_lines = Vec::new();
         for Exemplar { breakdown, .. } in &exemplars {
             let row = rows.get(&listed_waits::key(breakdown));
-            time_lines.extend(row.map(|row| TimeLine::new(*row, breakdown, names, &mut table)));
+            time_lines.extend(row.map(|row| TimeLine::new(*row, breakdown, &summary.own_pids, names, &mut table)));
         }
-        let waits = listed.rows(report.start_unix_ns, names, &mut table);
+        let waits = listed.rows(report.start_unix_ns, &summary.own_pids, names, &mut table);
         why::render::json(&summary, report, &mut causes)?;
         let style = Style { unicode: true, ..Style::default() };
         coverage::write(report, &style, &mut below)?;

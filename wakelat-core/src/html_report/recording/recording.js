@@ -4,7 +4,7 @@ const clock = (offset_ns) => new Date((page.start_unix_ns + offset_ns) / 1e6).to
 const KINDS = { irq: "IRQ", vector: "IRQ", softirq: "softirq", idle: "C-state" };
 const actor = (of) => {
   const name = of.name ?? of.cgroup ?? of.kind;
-  if (of.kind === "task") return of.tid !== null ? `${name}/${of.tid}` : name;
+  if (of.kind === "task") return `${name}${of.tid !== null ? `/${of.tid}` : ""}${of.is_own ? " (wakelat's own)" : ""}`;
   return of.kind in KINDS ? `${KINDS[of.kind]} ${name}` : name;
 };
 const titles = new Map(page.components.map(({ id, name }) => [id, name]));

@@ -11,13 +11,17 @@ use crate::{
 
 /// The page of these events, and the figures in it.
 fn page_of(events: &[Event]) -> (String, Value) {
+    page_with(events, testing::summary(events, LatencyFrom::default(), &[Key::Cgroup, Key::Comm]))
+}
+
+/// The page of these events and of their summary, and the figures in it.
+fn page_with(events: &[Event], summary: Summary) -> (String, Value) {
     let (mut page, mut timeline) = (HtmlReport::new(false), Timeline::default());
     for event in events {
         if let Some(breakdown) = timeline.push(event) {
             page.add(breakdown, 0);
         }
     }
-    let summary = testing::summary(events, LatencyFrom::default(), &[Key::Cgroup, Key::Comm]);
     let report = testing::report(&summary);
     let mut html = Vec::new();
     page.write(summary, &report, &[], &testing::TestNames, &mut html).unwrap();
@@ -63,6 +67,25 @@ fn a_hostile_name_stays_text() {
     assert!(!html.contains("<b>"));
     let shown = name[..15].to_owned();
     assert!(data["page"]["names"].as_array().unwrap().contains(&Value::String(shown)), "{data}");
+}
+
+#[test]
+fn threads_of_wakelat_are_marked() {
+    let events = testing::beside_wakelat().events;
+    let (_, data) = page_with(&events, testing::summary_of_own(&events));
+    let names = data["page"]["names"].as_array().unwrap();
+    let number = |name: &str| names.iter().position(|one| one == name).map(|number| number as u64);
+    let own = number("wakelat/8 (wakelat's own)");
+    assert!(own.is_some() && number("wakelat/8").is_none(), "{names:?}");
+    let waits = data["page"]["waits"].as_array().unwrap();
+    assert!(waits.iter().all(|row| row[8].as_u64() == own), "{waits:?}");
+    let shares = data["page"]["time_lines"][0]["shares"].as_array().unwrap();
+    assert!(shares.iter().any(|share| share[1].as_u64() == own), "{shares:?}");
+    // The script marks the task of this row.
+    let script = include_str!("recording.js");
+    assert!(script.contains("of.is_own ? \" (wakelat's own)\""));
+    let interferers = data["why"]["interferers"].as_array().unwrap();
+    assert!(interferers.iter().any(|one| one["name"] == "wakelat" && one["is_own"] == true), "{interferers:?}");
 }
 
 #[test]

@@ -24,8 +24,8 @@ pub struct TimeLine {
 type TimeLineShare = (usize, Option<usize>, u64, Vec<(u64, u64)>);
 
 impl TimeLine {
-    /// The timeline of the wait in `row`.
-    pub fn new(row: usize, breakdown: &Breakdown, names: &dyn Names, table: &mut NameTable) -> Self {
+    /// The timeline of the wait in `row`. Tasks of the processes `own_pids` are wakelat itself.
+    pub fn new(row: usize, breakdown: &Breakdown, own_pids: &[u32], names: &dyn Names, table: &mut NameTable) -> Self {
         let pieces = |index: usize| breakdown.pieces(index, breakdown.latency_ns / VISIBLE);
         let mut times: Vec<u64> = breakdown.shares.iter().map(|share| share.ns).collect();
         times.sort_unstable_by(|a, b| b.cmp(a));
@@ -33,7 +33,8 @@ impl TimeLine {
         let mut shares = Vec::new();
         for (index, share) in breakdown.shares.iter().enumerate() {
             let cgroups = labels::cgroup_of(&share.culprit.actor, names);
-            let culprit = labels::actor(&share.culprit.actor, &cgroups, &Style::default());
+            let culprit = labels::actor(&share.culprit.actor, &cgroups, &Style::default())
+                + labels::own_mark(&share.culprit.actor, own_pids);
             let culprit = (!culprit.is_empty()).then(|| table.number(culprit));
             let component = table.number(labels::component(share.culprit.component).to_owned());
             shares.push((component, culprit, share.ns, if share.ns >= least_ns { pieces(index) } else { Vec::new() }));

@@ -75,7 +75,8 @@ struct WhyDocument<'a> {
     /// Start and end events of work items that were dropped: wakelat keeps events of 4,096 workers, and 1,024 of
     /// each. Functions may be missing from `work_items`.
     work_items_dropped: u64,
-    /// Preempted and preempting tasks, by name, most frequent pair first, at most 100.
+    /// Preempted and preempting tasks, by name, most frequent pair first, at most 100. Threads of wakelat itself are
+    /// apart from other tasks of their names.
     preemptions: Vec<PreemptionPairDocument>,
     /// Preemptions that are in no pair of `preemptions`.
     preemptions_rest: PreemptionsRestDocument,
@@ -196,15 +197,20 @@ impl InterfererDocument {
 struct PreemptionPairDocument {
     /// Name of the task that was still runnable.
     from: String,
+    /// Whether that task is a thread of wakelat itself.
+    from_is_own: bool,
     /// Name of the task that replaced it.
     to: String,
+    /// Whether that task is a thread of wakelat itself.
+    to_is_own: bool,
     /// Number of preemptions.
     count: u64,
 }
 
 impl PreemptionPairDocument {
     fn new(pair: &PreemptionPair) -> Self {
-        Self { from: pair.from.to_string(), to: pair.to.to_string(), count: pair.count }
+        let [from_is_own, to_is_own] = pair.is_own;
+        Self { from: pair.from.to_string(), from_is_own, to: pair.to.to_string(), to_is_own, count: pair.count }
     }
 }
 
@@ -240,11 +246,13 @@ struct TimelineDocument<'a> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::{
         aggregate::key::Key,
         report::LatencyFrom,
-        why::testing::{one_round, report, summary},
+        why::testing::{beside_wakelat, one_round, report, summary, summary_of_own},
     };
 
     #[test]
@@ -258,6 +266,21 @@ mod tests {
         for part in ["\"worst\":[{\"class\"", "\"wakee\":{\"tid\"", "\"findings\":[{\"component\""] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
+    }
+
+    #[test]
+    fn threads_of_wakelat_are_marked() {
+        let summary = summary_of_own(&beside_wakelat().events);
+        let document = serde_json::to_value(WhyDocument::new(&summary, &report(&summary))).unwrap();
+        let is_own = |cause: &Value| cause["is_own"].as_bool() == Some(true);
+        let groups = [&document["classes"][0]["culprits"], &document["worst"][0]["shares"], &document["interferers"]];
+        for causes in groups.into_iter().chain([&document["findings"]]) {
+            let causes = causes.as_array().unwrap();
+            assert!(causes.iter().any(is_own), "{document}");
+            assert!(causes.iter().all(|cause| is_own(cause) == (cause["name"] == "wakelat")), "{document}");
+        }
+        let pair = &document["preemptions"][0];
+        assert_eq!((&pair["from_is_own"], &pair["to_is_own"]), (&Value::Bool(false), &Value::Bool(true)), "{document}");
     }
 
     /// With `WAKELAT_ACCEPT_SCHEMAS` set, the test writes the schema.

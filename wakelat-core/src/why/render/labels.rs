@@ -82,10 +82,12 @@ pub const OWN: &str = " (wakelat's own)";
 
 /// What follows the name of an actor: [`OWN`] for a task of the processes `own_pids`, nothing for others.
 pub fn own_mark(actor: &Actor, own_pids: &[u32]) -> &'static str {
-    match actor {
-        Actor::Task(task) if own_pids.contains(&task.pid) => OWN,
-        _ => "",
-    }
+    if is_own(actor, own_pids) { OWN } else { "" }
+}
+
+/// Whether an actor is a task of the processes `own_pids`, which are wakelat itself.
+pub fn is_own(actor: &Actor, own_pids: &[u32]) -> bool {
+    matches!(actor, Actor::Task(task) if own_pids.contains(&task.pid))
 }
 
 /// Formats a task: `nginx/1234`.

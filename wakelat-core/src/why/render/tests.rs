@@ -7,14 +7,8 @@ use crate::{
     aggregate::key::Key,
     render::{Style, style::MIN_WIDTH, text_line::width},
     report::LatencyFrom,
-    timeline::{
-        component::Component,
-        testing::{EventStream, idle, task},
-    },
-    why::{
-        NameCache, SummaryBuilder, SummaryOptions,
-        testing::{self, report, stories, summary},
-    },
+    timeline::component::Component,
+    why::testing::{self, report, stories, summary},
 };
 
 fn unicode(width: usize) -> Style {
@@ -56,23 +50,7 @@ fn an_overview_has_the_causes_of_the_longest_waits() {
 
 #[test]
 fn threads_of_wakelat_are_marked_everywhere() {
-    const MS: u64 = 1_000_000;
-    let mut stream = EventStream::default();
-    for round in 0..20 {
-        let at_ns = testing::BEGIN + 20 * round * MS;
-        stream.switch(0, at_ns, task(9, "other"));
-        stream.preempt(0, at_ns + MS, task(8, "wakelat"));
-        stream.end_wait(0, (at_ns + MS, at_ns + 6 * MS), task(7, "victim"));
-        stream.switch(0, at_ns + 7 * MS, idle());
-    }
-    let options = SummaryOptions { own_pids: vec![8], ..testing::options(LatencyFrom::Wakeup, &[], false) };
-    let mut builder = SummaryBuilder::new(options);
-    let mut known = NameCache::default();
-    for event in &stream.events {
-        known.learn(event, &testing::TestNames);
-        builder.push(event, &known);
-    }
-    let summary = builder.summary(1_000 * MS, &testing::TestNames);
+    let summary = testing::summary_of_own(&testing::beside_wakelat().events);
     let text = text(&summary, &report(&summary), true, &unicode(200));
     // The components, the timeline and the interferers.
     assert_eq!(text.matches("wakelat/8 (wakelat's own)").count(), 3, "{text}");

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     collect::TimelineSettings,
     config::{Config, RecordConfig, TableConfig},
-    session::{InputAction, StopReason, View, replay},
+    session::{InputAction, StopReason, View},
     status::status,
 };
 use wakelat_core::{
@@ -29,7 +29,6 @@ use wakelat_core::{
     timeline::event::Event,
     top_screen::{ScreenAction, TopScreen, TopScreenSettings},
 };
-use wakelat_kernel::{Roots, privilege};
 
 /// Shows the waits of `source` on interactive screens.
 ///
@@ -46,11 +45,7 @@ pub fn show(source: Source, config: &Config, table: TableConfig) -> Result<StopR
         from: config.from,
         source: name(&source, &config, table),
         files: config.output.files.clone(),
-        own_pids: if source.is_live() {
-            privilege::own_pid(&Roots::default()).into_iter().collect()
-        } else {
-            replay::own_pids(&headers)
-        },
+        own_pids: source.own_pids(),
         not_collected: collected.not_collected(),
         color: style.colour,
         unicode: style.unicode,

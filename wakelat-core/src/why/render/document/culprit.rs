@@ -9,7 +9,10 @@ use crate::{
         component::{Actor, Culprit},
         event::InterruptSource,
     },
-    why::{Summary, render::labels},
+    why::{
+        Summary,
+        render::labels::{self, is_own},
+    },
 };
 
 /// A component and the task, interrupt, softirq or cgroup that caused it.
@@ -42,6 +45,8 @@ pub(super) struct ActorDocument {
     pub(super) tid: Option<u32>,
     /// Process, for a task.
     pub(super) pid: Option<u32>,
+    /// Whether the task is a thread of wakelat itself.
+    pub(super) is_own: bool,
     /// Kernel priority, for a task.
     pub(super) prio: Option<i32>,
     /// Number of the interrupt, the softirq or the C-state.
@@ -73,6 +78,7 @@ impl ActorDocument {
                 name: Some(task.comm.to_string()),
                 tid: Some(own_tid(task.tid)),
                 pid: Some(own_tid(task.pid)),
+                is_own: is_own(actor, &summary.own_pids),
                 file: summary.files.of_tid(task.tid).map(str::to_owned),
                 prio: Some(task.prio),
                 ..in_cgroup(task.cgroup_id)

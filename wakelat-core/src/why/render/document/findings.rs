@@ -50,6 +50,7 @@ impl FindingDocument {
                 kind: Some(ActorKind::Task),
                 name: Some("wakelat".to_owned()),
                 pid: if let [pid] = summary.own_pids[..] { Some(pid) } else { None },
+                is_own: true,
                 ..ActorDocument::default()
             },
             CauseName::Many(_) | CauseName::Unnamed => ActorDocument::default(),
