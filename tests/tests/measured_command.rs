@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader},
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt as _, symlink},
     process::{Command, Stdio},
     time::Instant,
 };
@@ -173,6 +173,21 @@ fn a_command_that_cannot_run_ends_the_run() -> TestOutcome {
     let (code, shown, said) = run(&["hist", "--", "/no/such/command"]);
     assert_eq!((code, &*shown), (Some(127), ""), "{said}");
     assert!(said.contains("cannot run `/no/such/command`: No such file or directory"), "{said}");
+    // The kernel refuses to execute what may be executed: an interpreter is no program, or is missing.
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = directory.path().join("script");
+    let script = script.to_str().expect("a path");
+    for (interpreter, code, why) in
+        [("/etc/passwd", 126, "Permission denied"), ("/no/such/program", 127, "No such file or directory")]
+    {
+        fs::write(script, format!("#!{interpreter}\n")).expect("the script");
+        fs::set_permissions(script, fs::Permissions::from_mode(0o755)).expect("the script");
+        for view in [&["hist"][..], &["trace"], &["why", "--json"]] {
+            let (ended, shown, said) = run(&[view, &["-q", "--", script]].concat());
+            assert_eq!((ended, &*shown), (Some(code), ""), "{view:?}: {said}");
+            assert_eq!(said.matches(&format!("cannot run `{script}`: {why}")).count(), 1, "{view:?}: {said}");
+        }
+    }
     Ok(())
 }
 

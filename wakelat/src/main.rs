@@ -16,7 +16,7 @@ use wakelat::{
     cli::{self, Invocation},
     commands,
     config::{Command, ConfigError, TraceRows},
-    session::{CommandNotFound, StopReason},
+    session::{CommandNotStarted, StopReason},
     status::{StatusWriter, status},
 };
 
@@ -47,12 +47,8 @@ fn main() -> ExitCode {
             status(format_args!("error: {error:#}{remedy}"));
             // Some flags can be checked only with their input.
             let is_usage = matches!(error.downcast_ref(), Some(ConfigError::Usage(_)));
-            ExitCode::from(match error.downcast_ref() {
-                // As of a shell.
-                Some(CommandNotFound { .. }) => 127,
-                None if is_usage => 2,
-                None => 1,
-            })
+            let not_started = error.downcast_ref().map(CommandNotStarted::exit_code);
+            ExitCode::from(not_started.unwrap_or(if is_usage { 2 } else { 1 }))
         }
     }
 }
@@ -89,14 +85,10 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Verify(config) => return Ok(commands::verify(config)?.exit_code().into()),
         Command::Timerlat(config) => commands::timerlat(config)?,
         Command::Osnoise(config) => commands::osnoise(config)?,
-        Command::Launch(launch) => match commands::launch(launch) {
-            Ok(never) => match never {},
-            Err(error) => {
-                status(format_args!("error: {error:#}"));
-                // As of a shell: the command cannot be executed.
-                return Ok(ExitCode::from(127));
-            }
-        },
+        Command::Launch(launch) => {
+            commands::launch(launch)?;
+            return Ok(ExitCode::FAILURE);
+        }
         Command::CaptureProcess(config) => {
             commands::capture_process(config)?;
             return Ok(ExitCode::SUCCESS);

@@ -1,6 +1,6 @@
 //! `wakelat launch`, which is not for users.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, os::fd::RawFd};
 
 use clap::Args;
 
@@ -13,6 +13,10 @@ pub(super) struct LaunchFlags {
     #[arg(long)]
     parent: u32,
 
+    /// The descriptor of the pipe to which it writes the error if the command cannot be executed
+    #[arg(long, value_parser = clap::value_parser!(RawFd).range(3..))]
+    failure_fd: RawFd,
+
     /// The command
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -20,7 +24,7 @@ pub(super) struct LaunchFlags {
 
 impl From<LaunchFlags> for LaunchConfig {
     fn from(flags: LaunchFlags) -> Self {
-        let LaunchFlags { parent, command } = flags;
-        Self { parent, command }
+        let LaunchFlags { parent, failure_fd, command } = flags;
+        Self { parent, failure_fd, command }
     }
 }

@@ -1,7 +1,8 @@
 //! The command that a run measures: `wakelat hist -- COMMAND`.
 //!
 //! It has to exist before the run drops its privileges, and must not begin before the window: a process of wakelat's own
-//! stops itself, and becomes the command when it is continued ([`crate::commands::launch`]).
+//! stops itself, and becomes the command when it is continued ([`crate::commands::launch`]). It writes the error to a pipe if
+//! it cannot; if it can, the kernel closes the pipe.
 
 use std::{
     env,
@@ -10,7 +11,7 @@ use std::{
     fmt, fs,
     future::pending,
     io::{self, IsTerminal as _},
-    os::fd::OwnedFd,
+    os::fd::{AsRawFd as _, OwnedFd},
     os::unix::{ffi::OsStrExt as _, process::ExitStatusExt as _},
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
@@ -19,7 +20,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use rustix::{
     fs::{Access, access},
-    io::Errno,
+    io::{Errno, FdFlags, fcntl_setfd, read},
     process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid},
 };
 use tokio::io::{Interest, unix::AsyncFd};
@@ -28,19 +29,26 @@ use super::StopReason;
 
 /// The command of a run cannot be started: nothing is measured.
 #[derive(Debug)]
-pub struct CommandNotFound {
+pub struct CommandNotStarted {
     program: OsString,
     /// Why it is not found, or cannot be executed.
     cause: io::Error,
 }
 
-impl fmt::Display for CommandNotFound {
+impl fmt::Display for CommandNotStarted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot run `{}`: {}", self.program.display(), self.cause)
     }
 }
 
-impl Error for CommandNotFound {}
+impl Error for CommandNotStarted {}
+
+impl CommandNotStarted {
+    /// The exit code, as a shell has it.
+    pub fn exit_code(&self) -> u8 {
+        if self.cause.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
+    }
+}
 
 /// Checks that a program can be found as `execvp` finds it, in the directories of `path` unless its name has a slash.
 fn find(program: &OsStr, path: &OsStr) -> io::Result<()> {
@@ -67,8 +75,11 @@ fn check_executable(path: &Path) -> io::Result<()> {
 
 /// The command of a run, which has not begun until [`Self::begin`].
 pub struct MeasuredCommand {
+    program: OsString,
     child: Child,
     pid: Pid,
+    /// Readable when the process has become the command, or has failed to: then it has the error.
+    failure: AsyncFd<OwnedFd>,
     /// Readable when the process has ended.
     ended: AsyncFd<OwnedFd>,
 }
@@ -78,17 +89,21 @@ impl MeasuredCommand {
     /// terminal, which the command then neither reads nor writes.
     ///
     /// # Errors
-    /// If it cannot be started; [`CommandNotFound`] if there is no such program.
+    /// If it cannot be started; [`CommandNotStarted`] if there is no such program.
     pub fn hold(command: &[OsString], is_hidden: bool) -> Result<Self> {
-        if let Some(program) = command.first() {
-            // As the C library has it if the variable is not set.
-            let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/bin:/usr/bin".into());
-            find(program, &path).map_err(|cause| CommandNotFound { program: program.clone(), cause })?;
-        }
+        let program = command.first().context("no command is given")?;
+        // As the C library has it if the variable is not set.
+        let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/bin:/usr/bin".into());
+        find(program, &path).map_err(|cause| CommandNotStarted { program: program.clone(), cause })?;
         let own = std::env::current_exe().context("cannot find the program of this process")?;
         let parent = std::process::id().to_string();
+        let pipe = "cannot make a pipe to the command's process";
+        let (failure, of_process) = io::pipe().context(pipe)?;
+        // The process inherits it.
+        fcntl_setfd(&of_process, FdFlags::empty()).context(pipe)?;
+        let failure_fd = of_process.as_raw_fd().to_string();
         let mut launch = Command::new(own);
-        launch.args(["launch", "--parent", &parent, "--"]).args(command);
+        launch.args(["launch", "--parent", &parent, "--failure-fd", &failure_fd, "--"]).args(command);
         if is_hidden {
             launch.stdin(Stdio::null()).stdout(Stdio::null());
             if io::stderr().is_terminal() {
@@ -97,6 +112,7 @@ impl MeasuredCommand {
         }
         let child = launch.spawn();
         let child = child.context("cannot start a process for the command")?;
+        drop(of_process);
         let pid = Pid::from_child(&child);
         let held = waitpid(Some(pid), WaitOptions::UNTRACED).context("cannot wait for the command's process")?;
         if !held.is_some_and(|(_, status)| status.stopped()) {
@@ -104,9 +120,13 @@ impl MeasuredCommand {
         }
         let ended = pidfd_open(pid, PidfdFlags::NONBLOCK).or_else(|_| pidfd_open(pid, PidfdFlags::empty()));
         let ended = ended.context("cannot watch the command's process")?;
-        // SAFETY: an `OwnedFd` is the same open file descriptor for as long as it lives.
-        let ended = unsafe { AsyncFd::register_with_interest(ended, Interest::READABLE) };
-        Ok(Self { child, pid, ended: ended.context("cannot watch the command's process")? })
+        let watch = |fd: OwnedFd| {
+            // SAFETY: an `OwnedFd` is the same open file descriptor for as long as it lives.
+            let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
+            fd.context("cannot watch the command's process")
+        };
+        let (ended, failure) = (watch(ended)?, watch(failure.into())?);
+        Ok(Self { program: program.clone(), child, pid, failure, ended })
     }
 
     /// The process ID.
@@ -114,12 +134,20 @@ impl MeasuredCommand {
         self.child.id()
     }
 
-    /// Lets the command begin.
+    /// Lets the command begin, and waits until its process has become the command.
     ///
     /// # Errors
-    /// If its process has ended.
-    pub fn begin(&self) -> Result<()> {
-        kill_process(self.pid, Signal::CONT).context("cannot begin the command")
+    /// If the process has ended; [`CommandNotStarted`] if the kernel does not execute the program.
+    pub async fn begin(&self) -> Result<()> {
+        kill_process(self.pid, Signal::CONT).context("cannot begin the command")?;
+        let failed = "cannot read whether the command has begun";
+        self.failure.readable().await.context(failed)?.retain_ready();
+        let mut errno = [0; size_of::<i32>()];
+        if read(self.failure.get_ref(), &mut errno).context(failed)? < errno.len() {
+            return Ok(());
+        }
+        let cause = io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
+        Err(CommandNotStarted { program: self.program.clone(), cause }.into())
     }
 
     /// Waits until the command has ended.
@@ -178,8 +206,10 @@ mod tests {
         for refused in [Path::new("data"), Path::new("bin"), &path("data")] {
             assert_eq!(kind(refused), Some(io::ErrorKind::PermissionDenied), "{}", refused.display());
         }
-        let cause = Errno::NOENT.into();
-        let error = CommandNotFound { program: "none".into(), cause };
-        assert!(error.to_string().starts_with("cannot run `none`: No such file or directory"), "{error}");
+        let error = |errno: Errno| CommandNotStarted { program: "none".into(), cause: errno.into() };
+        let missing = error(Errno::NOENT);
+        assert!(missing.to_string().starts_with("cannot run `none`: No such file or directory"), "{missing}");
+        let codes = [Errno::NOENT, Errno::ACCESS, Errno::NOEXEC].map(|errno| error(errno).exit_code());
+        assert_eq!(codes, [127, 126, 126]);
     }
 }

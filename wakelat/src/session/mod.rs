@@ -40,7 +40,7 @@ use tokio::{
 };
 
 pub use self::environment::Environment;
-pub use self::measured_command::CommandNotFound;
+pub use self::measured_command::CommandNotStarted;
 pub(crate) use self::privileges::is_writable_by_mode;
 pub use self::stop_reason::StopReason;
 pub use self::view::{InputAction, View};
@@ -143,6 +143,14 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
         screen: None,
         stop: None,
     };
+    if let Some(command) = &command {
+        // Before anything is written: nothing is, if the command cannot begin.
+        tokio::select! {
+            biased;
+            begun = command.begin() => begun?,
+            () = signals.first() => run.stop = Some(StopReason::Signalled),
+        }
+    }
     let report = run.windows.interval_report(&begun, &run.names);
     let written = run.output.write(|out| {
         run.view.begin(out)?;
@@ -154,7 +162,6 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     if !config.output.quiet {
         status("measuring");
     }
-    command.as_ref().map_or(Ok(()), MeasuredCommand::begin)?;
     let failed = "cannot wait for the ring buffer";
     let ring_fd = collector.ring_fd().context(failed)?;
     // SAFETY: an `OwnedFd` is the same open file descriptor for as long as it lives.
