@@ -9,9 +9,13 @@ use std::{
     process::{Command, Stdio},
 };
 
-use nix::sys::{
-    resource::{Resource, setrlimit},
-    signal::{SigHandler, Signal, signal},
+use nix::{
+    sys::{
+        resource::{Resource, setrlimit},
+        signal::{SigHandler, Signal, signal},
+        stat::Mode,
+    },
+    unistd::mkfifo,
 };
 use serde_json::Value;
 use wakelat_tests::{
@@ -44,6 +48,7 @@ pub fn cases() -> Vec<Case> {
     let once = once![
         a_signal_that_was_ignored_at_the_start_ends_nothing,
         a_run_that_fails_before_it_measures_leaves_no_file,
+        a_signal_ends_a_run_that_waits_for_a_reader,
         too_little_memory_is_an_error_that_names_the_limit,
         the_reader_has_a_real_time_priority_if_that_delays_no_other_task,
         a_command_of_the_threshold_does_not_inherit_the_readers_priority,
@@ -341,6 +346,21 @@ fn a_run_that_fails_before_it_measures_leaves_no_file() -> TestOutcome {
         unsafe { line.pre_exec(few) };
         Wakelat::start(line).end().assert_refused(1, &["error", "Too many open files", "`ulimit -n 1024`"]);
         assert!(!Path::new(&file).exists());
+    }
+    Ok(())
+}
+
+/// There is no result that the first signal could end the run with.
+fn a_signal_ends_a_run_that_waits_for_a_reader() -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let fifo = directory.path().join("fifo");
+    mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).expect("a FIFO");
+    for kind in [Signal::SIGINT, Signal::SIGTERM] {
+        let mut wakelat = Wakelat::start(command(&["hist", "-o", fifo.to_str().expect("a path")]));
+        wakelat.until_says("waiting for a reader of ");
+        wakelat.signal(kind);
+        let ended = wakelat.end();
+        assert_eq!(ended.killed_by(), Some(kind as i32), "{ended:?}");
     }
     Ok(())
 }

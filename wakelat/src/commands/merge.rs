@@ -29,7 +29,7 @@ pub fn merge(config: &Config) -> Result<StopReason> {
     let input = config.input.as_ref().context("recordings are given")?;
     // As with a recording: only its owner may read it.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    let mut output = Output::open(config.output.path.as_deref())?;
+    let mut output = Output::of(&config.output)?;
     let modified = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let names = member_names(&input.paths)?;
     output.write(|out| {

@@ -95,6 +95,8 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     // The tables of causes can be large.
     let is_light = program_settings::reader_is_light(config) && shows_causes.is_none();
     let priority = program_settings::raise_priority(config.resources.rt_priority, is_light)?;
+    // Before signals are caught: it may wait for the reader of a FIFO.
+    let output = Output::of(&config.output)?;
     let request = view.request_signal();
     let (mut signals, mut requests) = (Signals::catch(request)?, RequestSignal::catch(request)?);
     let has_cgroups = shows_causes.is_some_and(|groups| groups != CauseGroups::Names);
@@ -108,7 +110,6 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     let settings = program_settings::of(config, environment, command_id, &*view);
     let mut collector = Collector::load(&settings)?;
     view.loaded(&mut collector);
-    let output = Output::open(config.output.path.as_deref())?;
     let mut overhead = OverheadMonitor::open(view.unlimited_cpu_ns())?;
     overhead.attach(&mut collector, config.max_overhead_ppm, program_settings::samples_tasks(config))?;
     collector.follow_descendants(&Roots::default().proc)?;

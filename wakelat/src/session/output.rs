@@ -3,11 +3,17 @@
 use std::{
     fs::{self, File},
     io::{self, BufWriter, IsTerminal as _, Write},
+    os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context as _, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+};
+
+use crate::{config::OutputConfig, status::status};
 
 /// A file or standard output, and its name for error messages.
 pub struct Output {
@@ -40,11 +46,29 @@ pub enum WriteResult {
 }
 
 impl Output {
-    /// Opens `path`, which the first write truncates, or standard output if there is no path.
+    /// Opens the output of `config` ([`Self::open`]), and says that it waits for the reader of a FIFO, unless it is quiet.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or created.
+    pub fn of(config: &OutputConfig) -> Result<Self> {
+        Self::open_or_wait(config.path.as_deref(), |path| {
+            if !config.quiet {
+                status(format_args!("waiting for a reader of `{}`", path.display()));
+            }
+        })
+    }
+
+    /// Opens `path`, which the first write truncates, or standard output if there is no path. Blocks until a FIFO has a
+    /// reader.
     ///
     /// # Errors
     /// If the file cannot be opened or created.
     pub fn open(path: Option<&Path>) -> Result<Self> {
+        Self::open_or_wait(path, |_| ())
+    }
+
+    /// Opens `path` as [`Self::open`] does, and calls `waits` before it waits for the reader of a FIFO.
+    fn open_or_wait(path: Option<&Path>, waits: impl FnOnce(&Path)) -> Result<Self> {
         let Some(path) = path else {
             let stdout = io::stdout();
             let pipe = StdoutPipe(!stdout.is_terminal());
@@ -54,7 +78,7 @@ impl Output {
         };
         let open = || {
             let created = path.symlink_metadata().is_err();
-            let file = File::options().write(true).create(true).truncate(false).open(path)?;
+            let file = open_file(path, waits)?;
             // A pipe or a device has no contents to preserve.
             let untouched = file.metadata()?.is_file().then(|| file.try_clone()).transpose()?;
             let untouched = untouched.map(|file| Untouched { file, created: created.then(|| path.to_owned()) });
@@ -111,6 +135,26 @@ impl Output {
     }
 }
 
+/// Opens a file, and calls `waits` before it waits for the reader of a FIFO.
+fn open_file(path: &Path, waits: impl FnOnce(&Path)) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false);
+    if !path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo()) {
+        return options.open(path);
+    }
+    match options.clone().custom_flags(libc::O_NONBLOCK).open(path) {
+        Ok(file) => {
+            fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+            Ok(file)
+        }
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+            waits(path);
+            options.open(path)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 impl StdoutPipe {
     /// Whether the reader of the pipe has gone.
     pub fn reader_is_gone(self) -> bool {
@@ -132,6 +176,10 @@ impl Drop for Output {
 
 #[cfg(test)]
 mod tests {
+    use std::{io::Read as _, sync::mpsc::channel, thread};
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
     use super::*;
 
     #[test]
@@ -158,6 +206,33 @@ mod tests {
         assert!(!path.exists());
         Output::open(Some(&path)).unwrap().write(|_| Ok(())).unwrap();
         assert!(path.exists());
+    }
+
+    #[test]
+    fn a_fifo_is_written_to_once_it_has_a_reader() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("fifo");
+        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
+        let (waits, waiting) = channel();
+        let wait = |_: &Path| waits.send(()).unwrap();
+        thread::scope(|scope| {
+            let fifo_path = &path;
+            let reader = scope.spawn(move || {
+                waiting.recv().unwrap();
+                let mut fifo = File::open(fifo_path).unwrap();
+                let mut bytes = [0; 4];
+                fifo.read_exact(&mut bytes).unwrap();
+                (fifo, bytes)
+            });
+            let mut output = Output::open_or_wait(Some(&path), wait).unwrap();
+            output.write(|out| out.write_all(b"line")).unwrap();
+            let (fifo, bytes) = reader.join().unwrap();
+            assert_eq!(&bytes, b"line");
+            // There is a reader now. Writing to it blocks.
+            let file = open_file(&path, |_| panic!("it has a reader")).unwrap();
+            assert!(!fcntl_getfl(&file).unwrap().contains(OFlags::NONBLOCK));
+            drop(fifo);
+        });
     }
 
     #[test]

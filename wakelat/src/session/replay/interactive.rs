@@ -52,8 +52,10 @@ async fn show(
     (config, input): (&Config, &RecordedInput),
     view: &mut dyn View,
 ) -> Result<StopReason> {
+    // Before signals are caught: it may wait for the reader of a FIFO.
+    let output = Output::of(&config.output)?;
     let mut signals = Signals::catch(None)?;
-    let mut output = OutputWriter::start(Output::open(config.output.path.as_deref())?, None)?;
+    let mut output = OutputWriter::start(output, None)?;
     let files = saved.positions();
     let mut replay = Replay::new(config, input, &saved.headers(), view);
     let mut frames = SavedFrames::new(saved, order(config));

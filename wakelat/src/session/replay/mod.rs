@@ -48,7 +48,7 @@ pub fn replay(saved: SavedInput, config: &Config, view: &mut dyn View) -> Result
     if view.is_interactive() {
         return interactive::replay(saved, (config, input), view);
     }
-    let mut output = Output::open(config.output.path.as_deref())?;
+    let mut output = Output::of(&config.output)?;
     let mut replay = Replay::new(config, input, &saved.headers(), view);
     let order = order(config);
     let mut progress = ReadProgress::new(config, saved.positions());

@@ -37,7 +37,7 @@ impl<'a> LiveReplay<'a> {
     /// If the output cannot be opened.
     pub fn open(config: &'a Config, input: &'a RecordedInput, header: &Header, view: &'a mut dyn View) -> Result<Self> {
         let (is_interactive, writes_in) = (view.is_interactive(), view.writes_in());
-        let output = Some(Output::open(config.output.path.as_deref())?);
+        let output = Some(Output::of(&config.output)?);
         let replay = Replay::new(config, input, &[header], view);
         Ok(Self { replay, is_interactive, writes_in, output, writer: None, ended: None })
     }
