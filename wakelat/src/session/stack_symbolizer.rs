@@ -4,6 +4,7 @@
 use std::{
     cell::{OnceCell, RefCell},
     collections::HashMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     io,
 };
 
@@ -100,14 +101,15 @@ impl StackSymbolizer {
     /// `event` with numbers in place of the IDs of its stacks, which other stacks can have after
     /// [`Self::remove_unused`].
     pub fn numbered(&mut self, event: &StackEvent) -> StackEvent {
-        let Self { kernel_numbers, user_numbers, removed_too_early, .. } = self;
-        let mut number = |numbers: &mut StackNumbers, stack: StackId| {
+        let Self { stacks, kernel_numbers, user_numbers, removed_too_early, .. } = self;
+        let mut number = |numbers: &mut StackNumbers, stack: StackId, addresses: &dyn Fn(u32) -> Option<Vec<u64>>| {
             let StackId::Id(id) = stack else { return stack };
-            let number = numbers.number(id, event.at_ns);
+            let number = numbers.number(id, event.at_ns, || addresses(id).as_deref().map(hash));
             *removed_too_early += u64::from(number.is_none());
             number.map_or(StackId::MapFull, StackId::Id)
         };
-        let (kernel, user) = (number(kernel_numbers, event.kernel), number(user_numbers, event.user));
+        let kernel = number(kernel_numbers, event.kernel, &|id| stacks.in_kernel(id));
+        let user = number(user_numbers, event.user, &|id| stacks.in_user(id));
         self.has_lost |= [kernel, user].contains(&StackId::MapFull);
         StackEvent { kernel, user, ..*event }
     }
@@ -129,17 +131,17 @@ impl StackSymbolizer {
                 }
             }
         });
-        kernel_numbers.remove_unused(has_lost, monotonic_ns, |number| {
-            let id = StackNumbers::id(number);
-            let addresses = needed_kernel.contains(&number).then(|| stacks.in_kernel(id)).flatten();
-            removed_kernel.extend(addresses.map(|addresses| (number, addresses)));
-            stacks.remove_kernel(id)
+        kernel_numbers.remove_unused(has_lost, monotonic_ns, |id, number| {
+            let known = number.and_then(|number| Some((number, stacks.in_kernel(id)?)));
+            let hash = known.as_ref().map_or(0, |(_, addresses)| hash(addresses));
+            removed_kernel.extend(known.filter(|(number, _)| needed_kernel.contains(number)));
+            stacks.remove_kernel(id).then_some(hash)
         });
-        user_numbers.remove_unused(has_lost, monotonic_ns, |number| {
-            let id = StackNumbers::id(number);
-            let addresses = needed_user.contains(&number).then(|| stacks.in_user(id)).flatten();
-            removed_user.extend(addresses.map(|addresses| (number, addresses)));
-            stacks.remove_user(id)
+        user_numbers.remove_unused(has_lost, monotonic_ns, |id, number| {
+            let known = number.and_then(|number| Some((number, stacks.in_user(id)?)));
+            let hash = known.as_ref().map_or(0, |(_, addresses)| hash(addresses));
+            removed_user.extend(known.filter(|(number, _)| needed_user.contains(number)));
+            stacks.remove_user(id).then_some(hash)
         });
         let is_kernel_known = |number: &u32| kernel_numbers.is_kept(*number) || needed_kernel.contains(number);
         let is_user_known = |number: &u32| user_numbers.is_kept(*number) || needed_user.contains(number);
@@ -227,6 +229,13 @@ impl Symbolize for StackSymbolizer {
 /// been the last instruction of its function: 1 is subtracted.
 fn calls(addresses: &[u64]) -> impl Iterator<Item = u64> {
     addresses.iter().enumerate().map(|(index, address)| if index == 0 { *address } else { address.saturating_sub(1) })
+}
+
+/// The hash by which a stack is recognized when it occurs again.
+fn hash(addresses: &[u64]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    addresses.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn hex(addresses: &[u64]) -> Vec<String> {
