@@ -235,6 +235,7 @@ fn the_capture_process_and_its_recordings_keep_only_what_they_need() -> TestOutc
     });
     let kept = (for_real_time() | for_maps()) & own();
     assert_eq!(status(&format!("/proc/{recording}/status"), "CapPrm"), kept);
+    assert_eq!(fs::read_to_string(format!("/proc/{recording}/comm")).expect("a process"), "wakelat\n");
     service.end();
     let is_gone = |pid: u32| !Path::new(&format!("/proc/{pid}/exe")).exists();
     until("both processes have ended with the service", || [process, recording].into_iter().all(is_gone));

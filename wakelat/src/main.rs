@@ -21,6 +21,10 @@ use wakelat::{
 };
 
 fn main() -> ExitCode {
+    // The kernel names a process that another wakelat has started after the last part of `/proc/self/exe`.
+    if rustix::thread::name().is_ok_and(|name| name.as_c_str() == c"exe") {
+        _ = rustix::thread::set_name(c"wakelat");
+    }
     let Invocation { command, verbosity } = match cli::parse(std::env::args_os()) {
         Ok(invocation) => invocation,
         Err(error) => {

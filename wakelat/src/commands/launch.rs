@@ -1,21 +1,12 @@
 //! Becomes the command that a run measures, when the run begins: `wakelat hist -- COMMAND` starts this process before it
 //! drops its privileges, and continues it when its window begins.
 
-use std::{
-    os::{
-        fd::{FromRawFd as _, OwnedFd},
-        unix::process::CommandExt as _,
-    },
-    process,
-};
+use std::{os::unix::process::CommandExt as _, process};
 
 use anyhow::{Context as _, Result, bail};
-use rustix::{
-    io::{Errno, FdFlags, fcntl_setfd, write},
-    process::{Signal, getpid, getppid, kill_process, set_parent_process_death_signal},
-};
+use rustix::process::{Signal, getpid, getppid, kill_process, set_parent_process_death_signal};
 
-use crate::config::LaunchConfig;
+use crate::{config::LaunchConfig, session::exec_failure::ExecFailure};
 
 /// Stops, and becomes the command when it is continued. Returns only if the command cannot be executed: the parent reports
 /// that error.
@@ -24,10 +15,7 @@ use crate::config::LaunchConfig;
 /// If the parent has exited, or does not receive the error of the command.
 pub fn launch(launch: &LaunchConfig) -> Result<()> {
     let LaunchConfig { parent, failure_fd, command } = launch;
-    // SAFETY: the parent has opened this descriptor for this process, in which nothing else owns it.
-    let failure = unsafe { OwnedFd::from_raw_fd(*failure_fd) };
-    // The command does not inherit it.
-    fcntl_setfd(&failure, FdFlags::CLOEXEC).context("`--failure-fd`")?;
+    let failure = ExecFailure::inherited(*failure_fd).context("`--failure-fd`")?;
     // Until the command begins: without its parent, this process would stay stopped.
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot set the parent-death signal")?;
     // A parent that has already exited sends no signal (PR_SET_PDEATHSIG(2const)), but then this process has another
@@ -39,7 +27,5 @@ pub fn launch(launch: &LaunchConfig) -> Result<()> {
     set_parent_process_death_signal(None).context("cannot reset the parent-death signal")?;
     let [program, arguments @ ..] = &command[..] else { bail!("no command is given") };
     let error = process::Command::new(program).args(arguments).exec();
-    let errno = error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error());
-    write(&failure, &errno.to_ne_bytes()).with_context(|| format!("cannot run `{}`: {error}", program.display()))?;
-    Ok(())
+    failure.report(&error).with_context(|| format!("cannot run `{}`: {error}", program.display()))
 }

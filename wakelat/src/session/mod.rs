@@ -7,6 +7,7 @@ pub(crate) mod clock;
 mod drain;
 mod end_window;
 mod environment;
+pub(crate) mod exec_failure;
 pub mod ignored_signal;
 mod limit_actions;
 mod measured_command;

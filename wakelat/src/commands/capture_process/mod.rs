@@ -51,8 +51,6 @@ const FILE: &str = "capture.wakelat";
 /// If the directory cannot be used, the kernel refuses a restriction that it supports, or a message is not one of the
 /// service's.
 pub fn capture_process(config: &CaptureProcessConfig) -> Result<()> {
-    // The kernel has named it after the last part of `/proc/self/exe`.
-    _ = rustix::thread::set_name(c"wakelat");
     let settings = &config.settings;
     // A recording contains the names of all users' tasks: only its owner may read it.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
