@@ -152,11 +152,15 @@ fn a_file_has_its_trigger_also_if_more_is_recorded_after_it_than_before() -> Tes
 
 fn a_request_writes_a_file_and_another_process_gets_no_signal() -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut recorder = recorder(directory.path(), &["--last", "5s"]);
+    let mut recorder = recorder(directory.path(), &["--last", "5s", "--file-interval", "1h"]);
     let dump = |pid: u32| command(&["dump", &pid.to_string()]).output().expect("wakelat");
     wait_behind_hog(5, 1_000_000, Policy::Other);
     assert!(dump(recorder.pid()).status.success());
     recorder.until_says("because of SIGUSR1");
+    let again = dump(recorder.pid());
+    let said = String::from_utf8_lossy(&again.stderr);
+    assert!(again.status.success() && said.contains("or why it writes none"), "{said}");
+    recorder.until_says("SIGUSR1 ignored: the last file is ");
     assert_eq!(files(directory.path()), ["incident-1.wakelat"]);
     let document = why(directory.path(), "incident-1.wakelat", &["--comm", "wl-sleeper"]);
     let count = document["classes"][0]["count"].as_u64().expect("a count");

@@ -173,17 +173,18 @@ fn a_command_that_cannot_run_ends_the_run() -> TestOutcome {
     let (code, shown, said) = run(&["hist", "--", "/no/such/command"]);
     assert_eq!((code, &*shown), (Some(127), ""), "{said}");
     assert!(said.contains("cannot run `/no/such/command`: No such file or directory"), "{said}");
-    // The kernel refuses to execute what may be executed: an interpreter is no program, or is missing.
+    // The kernel does not execute what may be executed: the interpreter of a script may not be, or is missing.
     let directory = tempfile::tempdir().expect("a directory");
-    let script = directory.path().join("script");
-    let script = script.to_str().expect("a path");
+    let path = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
+    let (script, data) = (path("script"), path("data"));
+    fs::write(&data, "").expect("a file");
     for (interpreter, code, why) in
-        [("/etc/passwd", 126, "Permission denied"), ("/no/such/program", 127, "No such file or directory")]
+        [(&data, 126, "Permission denied"), (&path("missing"), 127, "No such file or directory")]
     {
-        fs::write(script, format!("#!{interpreter}\n")).expect("the script");
-        fs::set_permissions(script, fs::Permissions::from_mode(0o755)).expect("the script");
+        fs::write(&script, format!("#!{interpreter}\n")).expect("the script");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("the script");
         for view in [&["hist"][..], &["trace"], &["why", "--json"]] {
-            let (ended, shown, said) = run(&[view, &["-q", "--", script]].concat());
+            let (ended, shown, said) = run(&[view, &["-q", "--", &script]].concat());
             assert_eq!((ended, &*shown), (Some(code), ""), "{view:?}: {said}");
             assert_eq!(said.matches(&format!("cannot run `{script}`: {why}")).count(), 1, "{view:?}: {said}");
         }

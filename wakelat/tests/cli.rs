@@ -33,3 +33,27 @@ CPU:0 [LOST 12 EVENTS]
         }
     }
 }
+
+/// The two histograms of this log are documents of one line each; its other lines are counted in one message.
+#[test]
+fn the_histograms_of_a_log_are_lines_of_json_and_a_message_counts_the_others() {
+    let log =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../wakelat-tracefs/tests/fixtures/hist/hist-triggers-6.1-cloud.txt");
+    for arguments in
+        [["hist-trigger", "json", "--excerpt", log].as_slice(), &["hist-trigger", "show", "--json", "--excerpt", log]]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wakelat"));
+        let output = command.args(arguments).env_remove("RUST_LOG").output().expect("wakelat");
+        let [json, said] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("UTF-8"));
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        let documents: Vec<serde_json::Value> = json
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: `{line}`")))
+            .collect();
+        assert_eq!(documents.len(), 2, "{arguments:?}: {json}");
+        assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
+        assert!(said.starts_with("wakelat: skipped "), "{arguments:?}: {said}");
+        let first = format!(" lines of `{log}` without hist trigger output; the first is line 1: `VMLAB");
+        assert!(said.contains(&first), "{arguments:?}: {said}");
+    }
+}

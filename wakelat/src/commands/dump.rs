@@ -22,8 +22,13 @@ pub fn dump(dump: DumpConfig) -> Result<()> {
     }
     let target = i32::try_from(pid).ok().and_then(Pid::from_raw).context("the PID is too large")?;
     kill_process(target, Signal::USR1).with_context(|| format!("cannot send SIGUSR1 to process `{pid}`"))?;
-    status(format_args!("requested a file from process {pid}, which prints its name, or why it writes none"));
+    status(requested(pid));
     Ok(())
+}
+
+/// What the user can expect of process `pid` after the request.
+fn requested(pid: u32) -> String {
+    format!("requested a file from process {pid}, which prints its name, or why it writes none")
 }
 
 /// Whether `status`, the contents of `/proc/PID/status`, is that of a wakelat that catches SIGUSR1.
@@ -37,6 +42,12 @@ fn is_flight_recorder(status: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_is_not_said_to_write_a_file_in_any_case() {
+        let said = requested(7);
+        assert!(said.contains("process 7") && said.ends_with("or why it writes none"), "{said}");
+    }
 
     #[test]
     fn only_a_wakelat_that_catches_the_signal_is_a_flight_recorder() {

@@ -175,6 +175,12 @@ impl FlightRecorder {
         ignored
     }
 
+    /// Writes a file because of a request. Returns why it is ignored, in words, if so.
+    fn fire_on_request(&mut self) -> Option<String> {
+        let ignored = self.fire(|| "SIGUSR1".to_owned());
+        ignored.map(|ignored| format!("SIGUSR1 ignored: {ignored}"))
+    }
+
     /// Starts to write the file of the trigger, if one is due at the end of a segment. One file after the other: a disk
     /// that is too slow delays only its files, and each has the part of the run that was kept when it was due.
     fn write_if_due(&mut self) {
@@ -271,9 +277,9 @@ impl View for FlightRecorder {
     }
 
     fn request(&mut self) {
-        if let Some(ignored) = self.fire(|| "SIGUSR1".to_owned()) {
+        if let Some(why) = self.fire_on_request() {
             // Also with `--quiet`: the file that was requested is missing.
-            status(format_args!("SIGUSR1 ignored: {ignored}"));
+            status(why);
         }
     }
 
@@ -337,6 +343,37 @@ impl View for FlightRecorder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{FilterConfig, OutputConfig, RecordedInput};
+
+    #[test]
+    fn a_request_that_is_ignored_is_answered_at_once() {
+        const HOUR_NS: u64 = 3_600_000_000_000;
+        let directory = tempfile::tempdir().unwrap();
+        let output = OutputConfig { path: Some(directory.path().join("incident.wakelat")), ..OutputConfig::default() };
+        let config = Config::recorded(RecordedInput::default(), FilterConfig::new(false), output);
+        let settings = FlightRecorderConfig {
+            length_ns: HOUR_NS,
+            max_bytes: 1 << 20,
+            after_ns: 0,
+            file_interval_ns: HOUR_NS,
+            max_files: 1,
+            threshold_ns: None,
+            check: None,
+        };
+        let mut recorder = FlightRecorder::new(&config, settings, Header::default()).unwrap();
+        assert_eq!(recorder.fire_on_request(), None);
+        let answer = recorder.fire_on_request();
+        assert_eq!(answer.as_deref(), Some("SIGUSR1 ignored: another file is about to be written"));
+        recorder.trigger = None;
+        recorder.last_file_ns = Some(monotonic_ns());
+        let answer = recorder.fire_on_request().unwrap();
+        assert!(
+            answer.starts_with("SIGUSR1 ignored: the last file is ") && answer.contains("--file-interval"),
+            "{answer}"
+        );
+        // The end of the run counts them.
+        assert_eq!(recorder.ignored, 2);
+    }
 
     #[test]
     fn a_trigger_is_ignored_while_a_file_is_pending_or_recent() {
