@@ -1,8 +1,8 @@
 //! The command that a run measures: `wakelat hist -- COMMAND`.
 //!
 //! It has to exist before the run drops its privileges, and must not begin before the window: a process of wakelat's own
-//! stops itself, and becomes the command when it is continued ([`crate::commands::launch`]). If it
-//! cannot, it writes the error to a pipe ([`super::exec_failure`]).
+//! stops itself, and becomes the command when it is continued ([`crate::commands::launch`]). If it cannot, it writes the
+//! error to a pipe ([`super::exec_failure`]).
 
 use std::{
     env,
