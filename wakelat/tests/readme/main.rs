@@ -210,11 +210,11 @@ fn every_reference_has_an_address_and_every_address_a_reference() {
 }
 
 #[test]
-fn the_first_screen_has_the_sentence_the_picture_a_command_and_its_finding() {
+fn the_first_screen_says_what_it_is_how_to_build_it_and_what_the_first_command_prints() {
     let text = read("README.md");
     let screen: Vec<&str> = text.lines().take(40).collect();
     assert!(screen.iter().all(|line| line.chars().count() <= 120), "a screen of 100 columns: {screen:#?}");
-    for beginning in ["wakelat measures ", "![", "$ wakelat why", "▸ "] {
+    for beginning in ["wakelat measures ", "![", "cargo xtask build", "$ wakelat demo", "▸ ", "A line with `▸` "] {
         assert!(screen.iter().any(|line| line.starts_with(beginning)), "no line begins with `{beginning}`");
     }
 }
