@@ -10,8 +10,8 @@ use super::CliError;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Analysis")]
 pub(super) struct CollectFlags {
-    /// Events to collect, so that their time is a cause of its own instead of run time of the task that they interrupt:
-    /// irq (and softirq), idle (exit from C-states), throttling (and steal), fork, workqueue; or none
+    /// Causes to separate from run time: irq (and softirq), idle (exit from C-states), throttling (and steal time),
+    /// fork (fork bursts), workqueue (work items); or none
     #[arg(
         long,
         value_name = "LIST",

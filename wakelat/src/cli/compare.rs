@@ -14,7 +14,7 @@ use wakelat_core::{aggregate::key::Key, compare::criteria::Limit};
 /// How two arms are compared.
 #[derive(Clone, Debug, Args)]
 pub struct CompareFlags {
-    /// Margin: how much larger a percentile may be, such as 5% for all, p99=10% for one, or wait=20% for waiting time; repeatable [default: 5%, or none if --limit is given]
+    /// How much larger a percentile may be, such as 5% for all, p99=10% for one, or wait=20% for the waiting time; repeatable [default: 5%, or none if --limit is given]
     #[arg(long, value_name = "MARGIN", value_parser = margin, allow_hyphen_values = true, help_heading = "Verdict")]
     pub margin: Vec<Margin>,
 

@@ -9,7 +9,7 @@ use crate::config::{ConfigError, DiffConfig, OutputConfig, archive};
 
 const EXAMPLES: &str = "\
 Examples:
-  wakelat diff base-*.wakelat -- new-*.wakelat       did the waits get longer? exit 3 if so
+  wakelat diff base-*.wakelat -- new-*.wakelat       whether the waits got longer; exit 3 if so
   wakelat diff a.wakelat -- b.wakelat                one run each: what differs, without a verdict
   wakelat diff --by comm --margin p99=10% base-* -- new-*   by name, with 10 % only for p99
   wakelat diff --limit 'p99<2ms' base-* -- new-*     whether the new arm stays within a limit

@@ -6,7 +6,7 @@ use crate::config::{DumpConfig, number};
 
 const EXAMPLES: &str = "\
 Examples:
-  wakelat dump $(pidof -s wakelat)        write what the flight recorder has";
+  wakelat dump $(pidof -s wakelat)        write the events so far to a file";
 
 /// Make a running flight recorder (record --last) write its events to a file
 #[derive(Clone, Debug, Args)]

@@ -33,7 +33,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RecordFlags {
-    /// Keep every event (events, for all views), every wait (waits: hist, top, trace), or a histogram per interval, group and class (hist: hist, top)
+    /// What to keep: every event (events, for all views), every wait (waits, for hist, top and trace), or a histogram per interval, group and class (hist, for hist and top)
     #[arg(
         long,
         value_name = "WHAT",

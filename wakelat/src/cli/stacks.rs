@@ -11,7 +11,7 @@ use wakelat_core::recording::MoreEvents;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Analysis")]
 pub(super) struct StacksFlag {
-    /// Show two stacks of each of the longest waits: the waker's, and the task's own where it blocked or was preempted
+    /// Show two stacks of each of the longest waits: the waker's, and the task's own where it slept or was preempted
     /// [without LIST: waker,wakee]
     #[arg(
         long,

@@ -14,7 +14,7 @@ Examples:
   wakelat trace --threshold 1ms                      each wait of 1 ms or more
   wakelat trace --comm 'postgres*' -d 5s --csv       each wait of some tasks, as CSV
   wakelat trace --threshold 9ms --on-threshold stop  stop at the first long wait; exit 3
-  wakelat trace --breakdown --from waking -d 1s      with a column per cause of the wait
+  wakelat trace --breakdown --from waking -d 1s      with a column per component of the wait
   wakelat trace --all -MVw -d 1s                     every switch, migration and wakeup
   wakelat trace -i file.wakelat --threshold 1ms      the long waits of a recording
 
@@ -24,7 +24,7 @@ On a terminal, lines are cut to its width; in a pipe or a file, they are complet
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct TraceFlags {
-    /// Print a column per component of the latency; they add up to it
+    /// Print a column per component of the latency; the columns add up to it
     #[arg(long, conflicts_with = "all", help_heading = "Breakdown")]
     breakdown: bool,
 

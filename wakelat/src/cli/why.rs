@@ -32,7 +32,7 @@ pub(super) struct WhyFlags {
     #[arg(long, value_name = "N", default_value = "1", value_parser = number::worst, allow_hyphen_values = true, help_heading = "Analysis")]
     worst: usize,
 
-    /// Longer tables: more tasks per component, which tasks and interrupts delayed others, preemptions and wakeups by pair of tasks
+    /// Print longer tables, and tables of interferers, preemptions and wakeup pairs
     #[arg(long, conflicts_with = "json", help_heading = "Analysis")]
     details: bool,
 
@@ -67,7 +67,7 @@ pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
                 .default_value("samples")
         })
         .mut_arg("collect", |arg| {
-            let help = arg.get_help().map(|help| format!("{help}. With --mode aggregate, only irq, and none by default"));
+            let help = arg.get_help().map(|help| format!("{help}. With --mode aggregate: irq, or none (the default)"));
             arg.help(help.unwrap_or_default())
         })
         .mut_arg("csv", |arg| arg.hide(true))
