@@ -52,6 +52,7 @@ pub fn cases() -> Vec<Case> {
         too_little_memory_is_an_error_that_names_the_limit,
         the_reader_has_a_real_time_priority_if_that_delays_no_other_task,
         a_command_of_the_threshold_does_not_inherit_the_readers_priority,
+        a_window_shorter_than_the_first_pause_is_reported_as_a_pause,
     ];
     counted.into_iter().chain(others).chain(once).collect()
 }
@@ -417,5 +418,18 @@ fn a_command_of_the_threshold_does_not_inherit_the_readers_priority() -> TestOut
     wakelat.report();
     let stat = fs::read_to_string(&file).expect("the command has ended, because wakelat waits for it");
     assert_eq!(procfs::rt_priority_in(&stat), 0, "{stat}");
+    Ok(())
+}
+
+fn a_window_shorter_than_the_first_pause_is_reported_as_a_pause() -> TestOutcome {
+    let run = |format: &[&str]| {
+        let arguments = ["hist", "-d", "100ms", "--max-overhead", "0.1%"];
+        Wakelat::measuring(command(&[&arguments[..], format].concat())).end()
+    };
+    let text = run(&[]).stdout;
+    assert!(text.starts_with("no wakeup was measured: wakelat paused for the whole window"), "{text}");
+    let report: Value = serde_json::from_str(&run(&["--json"]).stdout).expect("JSON");
+    assert_eq!(report["sampling"]["measured_ns"], 0, "{report}");
+    assert!(report["duration_ns"].as_u64() > Some(0), "{report}");
     Ok(())
 }

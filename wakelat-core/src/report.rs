@@ -70,6 +70,11 @@ impl Report {
         self.sampling.map_or(self.duration_ns, |sampling| sampling.measured_ns)
     }
 
+    /// Whether the overhead limit made the whole window a pause, so that nothing could be measured.
+    pub fn was_paused_throughout(&self) -> bool {
+        self.duration_ns > 0 && self.sampling.is_some_and(|sampling| sampling.measured_ns == 0)
+    }
+
     /// The report of the time since `before`, if both are reports since the same start: without groups and threshold,
     /// which are not differences.
     #[must_use]

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use super::{
-    labels, queued_coverage,
+    labels, no_waits, queued_coverage,
     style::{Style, TextStyle},
     text_line::{TextLine, clean, flow, paragraph},
     units::{counted, duration, exact, share, small_share, thousands},
@@ -31,7 +31,7 @@ pub fn write_below(report: &Report, style: &Style, out: &mut dyn Write) -> io::R
 /// each loss.
 pub fn render(report: &Report, style: &Style, out: &mut String) {
     let coverage = &report.coverage;
-    if let Some(nothing) = no_waits_reason(report, style) {
+    if let Some(nothing) = no_waits::reason(report, style) {
         paragraph(TextLine::new(), TextStyle::Title, &nothing, style, out);
     }
     let filtered = if coverage.filtered_is_own { "excluded (wakelat's own)" } else { "excluded by the filter" };
@@ -76,41 +76,6 @@ fn window(report: &Report, style: &Style, out: &mut String) {
     let skipped = skipped.map(|skipped| format!("; contains {skipped} that wakelat was too late to report separately"));
     let text = [Some(length), requested, skipped].into_iter().flatten().collect::<String>();
     paragraph(TextLine::of(TextStyle::Warning, "! window: "), TextStyle::Warning, &text, style, out);
-}
-
-/// Why a report has no waits to show, or `None` if it has some.
-fn no_waits_reason(report: &Report, style: &Style) -> Option<String> {
-    let coverage = &report.coverage;
-    if report.duration_ns == 0 && report.groups.is_empty() && !coverage.missing_ends.is_empty() {
-        return Some("no figures: the file ends before its first reading".to_owned());
-    }
-    if let Some(terms) = &coverage.switch_ins {
-        return (terms.measured == 0 && report.groups.is_empty())
-            .then(|| queued_coverage::nothing_measured_reason(report, terms, style));
-    }
-    let subjects = [Some(coverage.wakeups), coverage.preemptions];
-    let sum = |term: fn(&CoverageTerms) -> u64| subjects.iter().flatten().map(term).sum::<u64>();
-    if sum(|terms| terms.measured) > 0 || !report.groups.is_empty() {
-        return None;
-    }
-    let what = match coverage.preemptions {
-        None => "wakeup",
-        Some(_) if coverage.wakeups == CoverageTerms::default() => "preemption",
-        Some(_) => "wakeup or preemption",
-    };
-    let (seen, below) = (sum(|terms| terms.seen), sum(|terms| terms.below_threshold));
-    let excluded = sum(|terms| terms.filtered).saturating_sub(below);
-    Some(if seen == 0 {
-        format!("no {what} was seen in {}", duration(report.duration_ns, style.unicode))
-    } else if excluded >= seen {
-        format!("no {what} matched the filter; it excluded {}", thousands(excluded))
-    } else if below > 0 {
-        let threshold = report.threshold.as_ref().map(|threshold| exact(threshold.threshold_ns, style.unicode));
-        let of = threshold.map(|threshold| format!(" of {threshold}")).unwrap_or_default();
-        format!("no wait reached the threshold{of}; {} were below it", thousands(below))
-    } else {
-        format!("no {what} led to a wait that ended in this window")
-    })
 }
 
 /// Appends the counters of wakeups or of preemptions that are not zero.
@@ -159,9 +124,13 @@ fn threshold(report: &Report, style: &Style, out: &mut String) {
     line.finish(style, out);
 }
 
-/// Appends which tasks were sampled and for how much of the time, if `--max-overhead` was given.
+/// Appends which tasks were sampled and for how much of the time, if `--max-overhead` was given. Nothing if the whole
+/// window was a pause, which [`no_waits::reason`] says.
 fn sampling(report: &Report, style: &Style, out: &mut String) {
     let Some(Sampling { limit_ppm, one_in_least, one_in_most, measured_ns }) = report.sampling else { return };
+    if report.was_paused_throughout() {
+        return;
+    }
     let limit = small_share(limit_ppm.into(), 1_000_000);
     let has_paused = measured_ns < report.duration_ns;
     let who = match (one_in_least, one_in_most) {

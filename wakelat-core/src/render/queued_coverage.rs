@@ -1,6 +1,7 @@
 //! The coverage of waits by the run queue's clock, as text.
 
 use super::{
+    no_waits,
     style::{Style, TextStyle},
     text_line::{TextLine, flow, paragraph},
     units::{counted, duration, exact, share, thousands},
@@ -11,7 +12,7 @@ use crate::report::{Report, SwitchInTerms};
 pub fn nothing_measured_reason(report: &Report, terms: &SwitchInTerms, style: &Style) -> String {
     let excluded = terms.filtered.saturating_sub(terms.below_threshold);
     if terms.seen == 0 {
-        format!("no task was switched in within {}", duration(report.duration_ns, style.unicode))
+        format!("no task was switched in within {}", no_waits::measured_time(report, style))
     } else if terms.below_threshold > 0 {
         let threshold = report.threshold.as_ref().map(|threshold| exact(threshold.threshold_ns, style.unicode));
         let of = threshold.map(|threshold| format!(" of {threshold}")).unwrap_or_default();
