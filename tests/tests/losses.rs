@@ -17,13 +17,14 @@ use wakelat_tests::{
     task::{self, TaskPlacement},
     wakelat::{AttachCase, Wakelat, command},
     window_word::ProgramGate,
-    workload::{ForkWorkload, Hogs, ManyThreads, Performance, PingPong, Sleeper, Staged, Workload, until},
+    workload::{ForkWorkload, Hogs, ManyThreads, Messaging, Performance, PingPong, Sleeper, Staged, Workload, until},
 };
 
 pub fn cases() -> Vec<Case> {
     let counted = attached_every_mode![
         t09_with_room_for_all_no_thread_is_lost,
         t20_intervals_add_up_to_the_whole,
+        wakeups_that_the_filter_rejects_are_not_waiting_between_intervals,
         a_wait_whose_end_no_program_sees_is_a_missed_switch,
     ];
     counted
@@ -303,6 +304,22 @@ fn t18_under_twice_the_load_every_wakeup_is_accounted_for(attach: AttachCase) ->
     let unseen = performance.blocked() - accounted;
     assert!(unseen <= performance.untraced, "{terms:?}, {performance:?}");
     assert_eq!(terms.still_waiting, 0, "{terms:?}");
+    Ok(())
+}
+
+fn wakeups_that_the_filter_rejects_are_not_waiting_between_intervals(attach: AttachCase) -> TestOutcome {
+    let messages = usize::MAX / 1_000;
+    let mut staged = Workload::Messaging(Messaging { groups: 2, fan: 4, messages }).stage();
+    staged.begin();
+    let reports = Wakelat::hist(attach, &["--comm", "wl-no-such", "100ms", "10"]).end().reports();
+    drop(staged);
+    // Fewer if the machine was too slow for some.
+    assert!(reports.len() > 1, "{reports:#?}");
+    for terms in reports.iter().map(|report| report.coverage.wakeups) {
+        println!("  {terms:?}");
+        // A program that has counted the wakeup and not yet rejected it, at most one on each CPU.
+        assert!(terms.filtered > 0 && terms.still_waiting <= machine::cpus().len() as u64, "{terms:?}");
+    }
     Ok(())
 }
 

@@ -311,7 +311,7 @@ impl Run<'_> {
             }
         }
         let mut at_ns = 0;
-        let totals = collector.totals_around(|collector| {
+        let totals = collector.totals_after(|collector| {
             // Everything was taken when the pause began.
             at_ns = monotonic_ns();
             if due == WindowBoundary::WarmUp {
