@@ -155,8 +155,7 @@ impl RecordedWindow {
             .map(|terms| preemptions.subtracted_from_switch_ins(&wakeups.subtracted_from_switch_ins(&terms)));
         coverage.groups_merged = self.groups.merged();
         coverage.group_table_full = self.groups.table_full();
-        // Waits of new tasks that are not selected are among the filtered ones, too.
-        coverage.filtered_is_own &= !self.options.has_filter && wakeups.by_class == 0;
+        coverage.filtered_is_own &= !self.options.has_filter;
         let over = self.selected;
         report.threshold = self.options.threshold_ns.map(|threshold_ns| Threshold { threshold_ns, over });
         report
@@ -177,11 +176,14 @@ impl ExcludedWaits {
         self.by_class.saturating_add(self.by_filter).saturating_add(self.below_threshold)
     }
 
-    /// The terms with these waits excluded instead of measured.
+    /// The terms with these waits excluded instead of measured, and without those of another class: a measurement of the
+    /// selected classes does not see them.
     fn subtracted_from(self, terms: &CoverageTerms) -> CoverageTerms {
+        let excluded = self.by_filter.saturating_add(self.below_threshold);
         CoverageTerms {
+            seen: terms.seen.saturating_sub(self.by_class),
             measured: terms.measured.saturating_sub(self.all()),
-            filtered: terms.filtered.saturating_add(self.all()),
+            filtered: terms.filtered.saturating_add(excluded),
             below_threshold: terms.below_threshold.saturating_add(self.below_threshold),
             ..*terms
         }
@@ -321,22 +323,31 @@ mod tests {
     }
 
     #[test]
-    fn waits_of_a_class_that_is_not_selected_are_not_wakelats_own() {
-        let is_own = |class: Class| {
-            let mut window = RecordedWindow::new(options(None, Classes::NONE.with(Class::Wakeup)));
-            let wait = Wait { class, ..wait() };
-            if class == Class::Wakeup {
-                window.record(&wait);
-            } else {
-                window.exclude(class, 1, Exclusion::Class);
+    fn a_view_without_a_filter_sees_no_wait_of_another_class_and_excludes_none_by_a_filter() {
+        let waits = [Class::Wakeup, Class::New, Class::New, Class::Preempted].map(|class| Wait { class, ..wait() });
+        let mut window = RecordedWindow::new(options(None, Classes::NONE.with(Class::Wakeup)));
+        for wait in &waits {
+            match wait.class {
+                Class::Wakeup => window.record(wait),
+                other => window.exclude(other, 1, Exclusion::Class),
             }
-            let mut reading = reading(&[wait], 0, 0);
-            reading.coverage.filtered_is_own = true;
-            window.report(&reading, &RecordedNames::default()).coverage.filtered_is_own
-        };
-        assert!(is_own(Class::Wakeup));
-        assert!(!is_own(Class::New));
-        // Their account is not shown at all.
-        assert!(is_own(Class::Preempted));
+        }
+        let mut reading = reading(&waits, 0, 5);
+        reading.coverage.filtered_is_own = true;
+        let coverage = window.report(&reading, &RecordedNames::default()).coverage;
+        let CoverageTerms { seen, measured, filtered, still_waiting, .. } = coverage.wakeups;
+        assert_eq!((seen, measured, filtered, still_waiting), (6, 1, 0, 5));
+        assert_eq!((coverage.wakeups.unaccounted(), coverage.preemptions), (0, None));
+        assert!(coverage.filtered_is_own);
+    }
+
+    #[test]
+    fn a_filter_of_the_view_excludes_more_than_wakelats_own_threads() {
+        let mut window = RecordedWindow::new(WindowOptions { has_filter: true, ..options(None, all()) });
+        window.exclude(Class::Wakeup, 1, Exclusion::Filter);
+        let mut reading = reading(&[wait()], 0, 0);
+        reading.coverage.filtered_is_own = true;
+        let coverage = window.report(&reading, &RecordedNames::default()).coverage;
+        assert!(!coverage.filtered_is_own && coverage.wakeups.filtered == 1, "{coverage:?}");
     }
 }

@@ -36,6 +36,8 @@ pub fn reason(report: &Report, style: &Style) -> Option<String> {
     let excluded = sum(|terms| terms.filtered).saturating_sub(below);
     Some(if seen == 0 {
         format!("no {what} was seen in {}", measured_time(report, style))
+    } else if excluded >= seen && coverage.filtered_is_own {
+        format!("no {what} but wakelat's own {} was seen in {}", thousands(excluded), measured_time(report, style))
     } else if excluded >= seen {
         format!("no {what} matched the filter; it excluded {}", thousands(excluded))
     } else if below > 0 {
@@ -112,5 +114,24 @@ mod tests {
         assert!(text.starts_with(&format!("no task was switched in within {pauses}")), "{text}");
         let text = shown(1_000_000_000, |_| ());
         assert!(text.starts_with("no wakeup was seen in 1.0 s\n"), "{text}");
+    }
+
+    #[test]
+    fn without_a_filter_no_wakeup_is_excluded_by_one() {
+        let of = |change: fn(&mut Report)| {
+            shown(1_000_000_000, |report| {
+                report.coverage.filtered_is_own = true;
+                change(report);
+            })
+        };
+        let wakeups = of(|report| {
+            report.coverage.wakeups = CoverageTerms { seen: 12, filtered: 12, ..CoverageTerms::default() };
+        });
+        assert!(wakeups.starts_with("no wakeup but wakelat's own 12 was seen in 1.0 s\n"), "{wakeups}");
+        let queued = of(|report| {
+            report.coverage.switch_ins = Some(SwitchInTerms { seen: 12, filtered: 12, ..SwitchInTerms::default() });
+        });
+        assert!(queued.starts_with("no switch-in but wakelat's own 12 was seen in 1.0 s\n"), "{queued}");
+        assert!(![wakeups, queued].concat().contains("the filter"));
     }
 }

@@ -17,6 +17,9 @@ pub fn nothing_measured_reason(report: &Report, terms: &SwitchInTerms, style: &S
         let threshold = report.threshold.as_ref().map(|threshold| exact(threshold.threshold_ns, style.unicode));
         let of = threshold.map(|threshold| format!(" of {threshold}")).unwrap_or_default();
         format!("no wait reached the threshold{of}; {} were below it", thousands(terms.below_threshold))
+    } else if excluded >= terms.seen && report.coverage.filtered_is_own {
+        let own = thousands(excluded);
+        format!("no switch-in but wakelat's own {own} was seen in {}", no_waits::measured_time(report, style))
     } else if excluded >= terms.seen {
         format!("no switch-in matched the filter; it excluded {}", thousands(excluded))
     } else {
