@@ -26,6 +26,7 @@ pub fn cases() -> Vec<Case> {
         only_a_group_of_one_thread_has_a_run_time,
         each_group_of_tasks_has_a_run_time_in_a_recording_of_events,
         a_recording_of_waits_has_no_run_times,
+        a_slice_that_still_runs_at_the_end_counts_live_and_in_a_recording,
     ]
 }
 
@@ -179,5 +180,31 @@ fn a_recording_of_waits_has_no_run_times() -> TestOutcome {
     let report: JsonReport = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
     assert!(report.groups.len() == 1 && report.groups[0].run_ns.is_none(), "{report:#?}");
     assert!(err.contains("no run times: the recording does not keep every switch"), "{err}");
+    Ok(())
+}
+
+fn a_slice_that_still_runs_at_the_end_counts_live_and_in_a_recording() -> TestOutcome {
+    const TIME: Duration = Duration::from_millis(200);
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file.wakelat");
+    let file = file.to_str().expect("a path");
+    let runner = Runner::new("wl-run-busy");
+    let view = ["top", "--json", "--comm", "wl-run*", "--by", "tid"];
+    let run_ns = |report: JsonReport| report.groups.iter().filter_map(|group| group.run_ns).sum::<u64>();
+    // It may wait for a CPU meanwhile, and the kernel's figure lags by up to a tick.
+    let least = TIME.as_nanos() as u64 / 4;
+    for arguments in [&[][..], &["--record", file]] {
+        let wakelat = Wakelat::measuring(command(&[&view[..], arguments].concat()));
+        runner.asked.send(3 * TIME).expect("the thread is waiting");
+        thread::sleep(TIME);
+        let ran = run_ns(last(wakelat));
+        runner.ran.recv().expect("the thread answers");
+        runner.until_blocked();
+        assert!(ran >= least, "{ran} ns with {arguments:?}");
+    }
+    let read = command(&[&view[..], &["-i", file]].concat()).output().expect("wakelat");
+    let report: JsonReport = serde_json::from_slice(&read.stdout).unwrap_or_else(|error| panic!("{error}: {read:?}"));
+    let ran = run_ns(report);
+    assert!(ran >= least, "{ran} ns in the recording");
     Ok(())
 }

@@ -135,8 +135,8 @@ pub struct Group {
     pub class: GroupClass,
     /// The latencies of the waits.
     pub distribution: Arc<Distribution>,
-    /// How long the tasks of the group ran in the window: ns; `None` if it is not known. In a measurement, it is known
-    /// only of groups of one thread.
+    /// How long the tasks of the group ran in the window, up to its end if they still run then: ns; `None` if it is not
+    /// known. In a measurement, it is known only of groups of one thread.
     pub run_ns: Option<u64>,
     /// The longest waits, longest first; empty if the group is a component of waits.
     pub worst: Vec<Wait>,

@@ -16,7 +16,8 @@ const MAX_GROUPS: usize = 1 << 18;
 /// The run times of the current window, by group. A slice belongs to the group of its task as it was switched in, like the
 /// wait before it.
 ///
-/// Slices whose begin or end was not seen are left out.
+/// Of a slice that began before the window or still runs at its end, the part in the window counts, as in the kernel's
+/// figures of a measurement. A slice is left out if events were lost on its CPU: its task may have left and returned.
 #[derive(Debug)]
 pub(super) struct RecordedRunTimes {
     keys: Vec<Key>,

@@ -111,12 +111,13 @@ struct GroupDocument<'a> {
     /// The task with the longest wait.
     max_by: Option<MaximumDocument>,
     /// For `top` of a recording of events, unless it groups by `class`, `waker` or `component`: how long the tasks of
-    /// the group ran in the window, from switch to switch; slices whose begin or end was not seen are left out. For `top`
-    /// of a measurement by `tid`, with or without `pid` and `comm`: how long the thread ran in the window, according to
-    /// the kernel (`/proc/TID/schedstat`), whose figure for a running thread lags by up to a tick. wakelat reads it
-    /// at both ends of the window, one thread after another, at 5 to 10 µs each. `null` in other reports, for a
-    /// thread that has exited, and if a reading is missing: after an interval of `--last`, for threads that were in
-    /// none of its groups; before the last report, for threads that are not among the first 1,000 rows.
+    /// the group ran in the window, from switch to switch. Of a slice that began before the window or still runs at its
+    /// end, the part in the window counts; slices with lost events are left out. For `top` of a measurement by `tid`,
+    /// with or without `pid` and `comm`: how long the thread ran in the window, according to the kernel
+    /// (`/proc/TID/schedstat`), whose figure for a running thread lags by up to a tick. wakelat reads it at both ends
+    /// of the window, one thread after another, at 5 to 10 µs each. `null` in other reports, for a thread that has
+    /// exited, and if a reading is missing: after an interval of `--last`, for threads that were in none of its groups;
+    /// before the last report, for threads that are not among the first 1,000 rows.
     run_ns: Option<u64>,
     /// The four longest waits, longest first, each with the fields of `wakelat.wait/1` except `schema`; empty with
     /// `--by component`.
