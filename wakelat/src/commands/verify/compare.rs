@@ -160,6 +160,11 @@ impl Comparison {
         self.mismatches.is_empty()
     }
 
+    /// Whether the two sums are compared. A wait that only one side may have can be of any length.
+    pub fn compares_sums(&self) -> bool {
+        self.bpf.sum_ns.is_some() && self.trigger.sum_ns.is_some() && self.tolerance.waits == 0
+    }
+
     fn find_mismatches(&self, bpf: u64, trigger: u64) -> Vec<Mismatch> {
         let mut faults = Vec::new();
         if bpf == 0 && trigger == 0 {
@@ -183,9 +188,8 @@ impl Comparison {
                 explained: row.explained,
             });
         }
-        // A wait that only one side has may be of any length, so the sums are comparable only if there are
-        // none.
-        if let (Some(bpf_ns), Some(trigger_ns), 0) = (self.bpf.sum_ns, self.trigger.sum_ns, self.tolerance.waits) {
+        let sums = self.bpf.sum_ns.zip(self.trigger.sum_ns).filter(|_| self.compares_sums());
+        if let Some((bpf_ns, trigger_ns)) = sums {
             let by_clock_ns = u128::from(bpf.max(trigger)) * u128::from(self.clock_ns);
             let explained_ns = by_clock_ns + u128::from(self.tolerance.held_up) * HELD_UP_NS;
             let difference_ns = bpf_ns.abs_diff(trigger_ns);

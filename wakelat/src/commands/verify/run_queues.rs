@@ -52,8 +52,8 @@ pub fn check(opened: &RunQueueReading, closed: &RunQueueReading, measured_ns: u1
     let own_ns = measured_ns + u128::from(unknown_ns) + u128::from(unseen_ns);
     let mut found = format!(
         "waits: {} counted by the kernel on its run queues, {} to {} possible by the queue clock, because of {} without a \
-         start, {} that may be unseen, and those at the edges of the window; waiting time: {} by the kernel, {} by the \
-         queue clock",
+         start, {} that may be unseen, and those at the edges of the window; waiting time, not compared: {} by \
+         the kernel, {} by the queue clock",
         units::thousands(waits),
         units::thousands(fewest),
         units::thousands(most),

@@ -118,16 +118,20 @@ fn both_sides(comparison: &Comparison, style: &Style, out: &mut String) {
         ));
     }
     let (own, trigger) = (&comparison.bpf, &comparison.trigger);
-    let mut total = |name: &str, own: String, trigger: String| {
-        rows.push((TextStyle::Strong, vec![name.to_owned(), own, trigger, String::new(), String::new()]));
+    let mut total = |(text_style, name): (TextStyle, &str), own: String, trigger: String| {
+        rows.push((text_style, vec![name.to_owned(), own, trigger, String::new(), String::new()]));
     };
-    total("all", units::thousands(own.count()), units::thousands(trigger.count()));
+    total((TextStyle::Strong, "all"), units::thousands(own.count()), units::thousands(trigger.count()));
     if let (Some(own_ns), Some(trigger_ns)) = (own.sum_ns, trigger.sum_ns) {
         let time = |ns: u128| units::duration(ns, style.unicode);
-        total("total time", time(own_ns), time(trigger_ns));
+        total(total_time(comparison.compares_sums(), TextStyle::Strong), time(own_ns), time(trigger_ns));
     }
     if own.totals.dropped + trigger.totals.dropped > 0 {
-        total("dropped", units::thousands(own.totals.dropped), units::thousands(trigger.totals.dropped));
+        total(
+            (TextStyle::Strong, "dropped"),
+            units::thousands(own.totals.dropped),
+            units::thousands(trigger.totals.dropped),
+        );
     }
     columns(&rows, style, out);
 }
@@ -142,7 +146,8 @@ fn tolerances(verification: &Verification, comparison: &Comparison, style: &Styl
     ));
     if comparison.tolerance.waits > 0 {
         line(&format!(
-            "{} ended while counting was switched on or off, which took {}, and may be in one result only",
+            "{} ended while counting was switched on or off, which took {}, and may be in one result only, so the total \
+             times are not compared",
             units::counted(comparison.tolerance.waits, "wait"),
             units::duration(verification.switching_ns, style.unicode),
         ));
@@ -162,6 +167,7 @@ fn instruments(verification: &Verification, style: &Style, out: &mut String) {
     };
     let title = ["", "tracepoints", "queue clock", "hist trigger"].map(str::to_owned).to_vec();
     let mut rows = vec![(TextStyle::Dim, title)];
+    let mut has_uncompared = false;
     let tracepoints = match &verification.classes {
         Some(classes) => classes.tracepoints,
         None => verification.rules.classes.map(|tally| (tally.count, tally.sum_ns)),
@@ -175,14 +181,29 @@ fn instruments(verification: &Verification, style: &Style, out: &mut String) {
     let all = |counts: [(u64, u128); 3]| units::thousands(counts.iter().map(|(count, _)| count).sum::<u64>());
     let all_ns = |counts: [(u64, u128); 3]| time(counts.iter().map(|(_, sum_ns)| sum_ns).sum());
     rows.push(cells("all waits", [Some(all(tracepoints)), queue_clock.map(all), None]));
-    rows.push(cells("total time", [Some(all_ns(tracepoints)), queue_clock.map(all_ns), None]));
+    // The two clocks are read at different points. Without a queue clock, nothing is beside the figure.
+    let mut times = |compared: bool, times: [Option<String>; 3], rows: &mut Vec<_>| {
+        let (text_style, name) = total_time(compared, TextStyle::Plain);
+        rows.push((text_style, cells(name, times).1));
+        has_uncompared |= !compared;
+    };
+    times(queue_clock.is_none(), [Some(all_ns(tracepoints)), queue_clock.map(all_ns), None], &mut rows);
     if let Ok(comparison) = &verification.comparison {
         let (own, trigger) = (&comparison.bpf, &comparison.trigger);
         let both = [Some(units::thousands(own.count())), None, Some(units::thousands(trigger.count()))];
         rows.push(cells("by trigger's rules", both));
-        rows.push(cells("total time", [own.sum_ns.map(time), None, trigger.sum_ns.map(time)]));
+        times(comparison.compares_sums(), [own.sum_ns.map(time), None, trigger.sum_ns.map(time)], &mut rows);
     }
     columns(&rows, style, out);
+    if has_uncompared {
+        let text = "in parentheses: not compared; the numbers of waits are";
+        paragraph(TextLine::of(TextStyle::Dim, "  "), TextStyle::Dim, text, style, out);
+    }
+}
+
+/// The look and the name of a row of total times: of those that are `compared`, `text_style`.
+fn total_time(compared: bool, text_style: TextStyle) -> (TextStyle, &'static str) {
+    if compared { (text_style, "total time") } else { (TextStyle::Dim, "(total time)") }
 }
 
 fn own_rules(rules: &RulesComparison, style: &Style, out: &mut String) {
@@ -309,6 +330,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn total_times_that_are_not_compared_are_marked() {
+        let named = |verification: &Verification, name: &str| {
+            let text = shown(verification, 200);
+            text.lines().filter(|line| line.trim_start().starts_with(name)).count()
+        };
+        let mut verification = rich();
+        assert_eq!(["total time", "(total time)", "in parentheses"].map(|name| named(&verification, name)), [0, 3, 1]);
+        verification.comparison.as_mut().unwrap().tolerance.waits = 0;
+        assert_eq!(["total time", "(total time)", "in parentheses"].map(|name| named(&verification, name)), [2, 1, 1]);
+        verification.classes = None;
+        assert_eq!(["total time", "(total time)", "in parentheses"].map(|name| named(&verification, name)), [3, 0, 0]);
     }
 
     #[test]
