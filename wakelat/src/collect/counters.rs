@@ -24,8 +24,8 @@ impl Collector {
         })
     }
 
-    /// The counters while the programs run, after `take` has taken what they have counted and passed on. A wait that is in
-    /// another counter, or that `take` took, is also in `seen`.
+    /// The counters while the programs run, after `take` has taken what they have counted and passed on. A wait that is
+    /// in another counter, or that `take` took, is also in `seen`.
     ///
     /// # Errors
     /// If the kernel refuses to read the map, or `take` fails.
@@ -64,8 +64,8 @@ impl Collector {
     }
 }
 
-/// The counters of both subjects while the programs count: all but `seen` by one reading and `seen` by the next, so that
-/// `seen` has every wait that is in another counter.
+/// The counters of both subjects while the programs count: all but `seen` by one reading and `seen` by the next, so
+/// that `seen` has every wait that is in another counter.
 ///
 /// `read` reads one counter after the other. A wakeup that the filter rejects in between would be seen without being
 /// rejected, as if its task still waited: reads until none was seen in between, or until that is unlikely to happen.
@@ -116,8 +116,8 @@ fn recursion_misses(fdinfo: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// The counters of a CPU on which every wakeup is rejected, and a wakeup comes in the middle of each reading of which
-    /// `busy` is true: after its `seen` and before the rest are read, or the other way round.
+    /// The counters of a CPU on which the filter rejects every wakeup. During each reading for which `busy` is true, one
+    /// wakeup comes after its `seen` was read and before the rest, and one after the rest.
     fn read_while_busy(busy: impl Fn(usize) -> bool) -> BySubject {
         let (mut wakeups, mut reading) = (1_000, 0);
         settled(|| {
