@@ -5,7 +5,7 @@ use std::{
     fmt::{self, Display},
 };
 
-use serde::{Deserialize, Serialize, de::Error as _};
+use serde::Serialize;
 
 use super::pod_labels::POD_NAME_LABELS;
 
@@ -91,12 +91,6 @@ impl ConstantLabels {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-}
-
-impl<'de> Deserialize<'de> for ConstantLabels {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(BTreeMap::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 

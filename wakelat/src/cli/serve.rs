@@ -9,8 +9,8 @@ use super::{
     capture::CaptureFlags,
 };
 use crate::config::{
-    ConfigError, GroupingConfig, KubeletSettings, KubeletUrl, ListenAddress, OtlpConfig, OtlpEndpoint, OtlpSettings,
-    ServeConfig, ServeFile, ServeOverrides, ServeSettings, ServiceCollect, ServiceLimit, number, otlp_interval,
+    ConfigError, GivenKubelet, GivenOtlp, GivenSettings, GroupingConfig, KubeletUrl, ListenAddress, OtlpConfig,
+    OtlpEndpoint, ServeConfig, ServeFile, ServiceCollect, ServiceLimit, number, otlp_interval,
 };
 use wakelat_core::{aggregate::key::Key, report::Mode, service::otlp::Temporality};
 use wakelat_kernel::Machine;
@@ -45,7 +45,7 @@ pub(super) struct ServeFlags {
     #[arg(long, value_name = "EVENTS", value_enum, hide_possible_values = true, help_heading = "Service")]
     collect: Option<ServiceCollectName>,
 
-    /// Read settings from FILE (TOML), and again on SIGHUP; flags override it
+    /// Read settings from FILE (TOML), and again on SIGHUP; each flag overrides one setting of it
     #[arg(long, value_name = "FILE", help_heading = "Service")]
     config: Option<PathBuf>,
 
@@ -57,37 +57,29 @@ pub(super) struct ServeFlags {
     #[arg(long, value_name = "URL", help_heading = "OpenTelemetry")]
     otlp: Option<OtlpEndpoint>,
 
-    /// Export at this interval, at least 1s
-    #[arg(long, value_name = "TIME", default_value = "60s", requires = "otlp", value_parser = otlp_interval, allow_hyphen_values = true, help_heading = "OpenTelemetry")]
-    otlp_interval: u64,
+    /// Export at this interval, at least 1s [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = otlp_interval, allow_hyphen_values = true, help_heading = "OpenTelemetry")]
+    otlp_interval: Option<u64>,
 
     /// Aggregation temporality of counters and histograms: cumulative (since the series began) or delta (since the
-    /// previous export)
-    #[arg(
-        long,
-        value_name = "KIND",
-        value_enum,
-        default_value = "cumulative",
-        requires = "otlp",
-        hide_possible_values = true,
-        help_heading = "OpenTelemetry"
-    )]
-    otlp_temporality: TemporalityName,
+    /// previous export) [default: cumulative]
+    #[arg(long, value_name = "KIND", value_enum, hide_possible_values = true, help_heading = "OpenTelemetry")]
+    otlp_temporality: Option<TemporalityName>,
 
     /// Add pod names as labels, read from this kubelet; /pods if URL has no path
     #[arg(long, value_name = "URL", help_heading = "Kubernetes")]
     kubelet: Option<KubeletUrl>,
 
     /// CA certificates that verify the kubelet, in PEM [default: the CA of the pod's service account]
-    #[arg(long, value_name = "FILE", requires = "kubelet", help_heading = "Kubernetes")]
+    #[arg(long, value_name = "FILE", help_heading = "Kubernetes")]
     kubelet_ca: Option<PathBuf>,
 
     /// File with the bearer token for https:// requests, read again before each one [default: that of the pod's service account]
-    #[arg(long, value_name = "FILE", requires = "kubelet", help_heading = "Kubernetes")]
+    #[arg(long, value_name = "FILE", help_heading = "Kubernetes")]
     kubelet_token: Option<PathBuf>,
 
     /// Accept any certificate: a process that answers in place of the kubelet gets the token and chooses the names
-    #[arg(long, requires = "kubelet", conflicts_with = "kubelet_ca", help_heading = "Kubernetes")]
+    #[arg(long, conflicts_with = "kubelet_ca", help_heading = "Kubernetes")]
     kubelet_insecure: bool,
 
     #[command(flatten)]
@@ -143,19 +135,26 @@ impl From<TemporalityName> for Temporality {
 
 impl ServeFlags {
     pub(super) fn config(self, machine: &Machine) -> Result<ServeConfig, ConfigError> {
-        let kubelet = |url| {
-            let settings = KubeletSettings::new(url, self.kubelet_ca, self.kubelet_token, self.kubelet_insecure);
-            settings.map_err(|why| ConfigError::usage("--kubelet", why))
+        let otlp = GivenOtlp {
+            endpoint: self.otlp,
+            interval_ns: self.otlp_interval,
+            temporality: self.otlp_temporality.map(Into::into),
         };
-        let (interval_ns, temporality) = (self.otlp_interval, self.otlp_temporality.into());
-        let flags = ServeOverrides {
+        let kubelet = GivenKubelet {
+            url: self.kubelet,
+            ca: self.kubelet_ca,
+            token: self.kubelet_token,
+            insecure: self.kubelet_insecure.then_some(true),
+        };
+        let flags = GivenSettings {
             listen: self.listen,
             max_series: self.max_series,
             max_overhead: self.max_overhead,
             collect: self.collect.map(Into::into),
-            otlp: self.otlp.map(|endpoint| OtlpSettings { endpoint, interval_ns, temporality }),
-            kubelet: self.kubelet.map(kubelet).transpose()?,
-            capture: self.captures.settings()?,
+            otlp: given(otlp),
+            kubelet: given(kubelet),
+            capture: given(self.captures.given()),
+            ..GivenSettings::default()
         };
         let record_arguments = self.resources.of_recording();
         let (file, settings) = match self.config {
@@ -164,7 +163,10 @@ impl ServeFlags {
                 let settings = file.settings().map_err(|why| ConfigError::usage("--config", why))?;
                 (Some(file), settings)
             }
-            None => (None, flags.over(ServeSettings::default())),
+            None => {
+                let settings = flags.settings();
+                (None, settings.map_err(|error| ConfigError::usage(&format!("--{}", error.table), error.why))?)
+            }
         };
         let common = CommonFlags {
             command: Vec::new(),
@@ -186,4 +188,9 @@ impl ServeFlags {
         let otlp = otlp.transpose().map_err(ConfigError::Usage)?;
         Ok(ServeConfig { measurement, settings, file, otlp, record_arguments, check: self.check })
     }
+}
+
+/// The settings of a table, if any is given.
+fn given<T: Default + PartialEq>(table: T) -> Option<T> {
+    (table != T::default()).then_some(table)
 }

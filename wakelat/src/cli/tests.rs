@@ -2,6 +2,7 @@
 
 mod output_flags;
 mod recordings;
+mod serve;
 
 use wakelat_common::{Class, Classes, filter::part};
 

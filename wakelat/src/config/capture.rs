@@ -3,10 +3,14 @@
 use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr};
 
 use glob::Pattern;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{Serialize, Serializer};
 use wakelat_core::service::capture_condition::{CaptureCondition, WaitStatistic};
 
-use super::{duration, size};
+use super::{
+    duration,
+    settings_table::{SettingKey, SettingsTable},
+    size,
+};
 
 /// Maximum number of conditions: each keeps the waits of each cgroup.
 const MAX_CONDITIONS: usize = 16;
@@ -75,12 +79,6 @@ impl fmt::Display for CaptureRule {
     }
 }
 
-impl<'de> Deserialize<'de> for CaptureRule {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
-}
-
 impl Serialize for CaptureRule {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -99,8 +97,7 @@ pub fn recordings_size(text: &str) -> Result<u64, String> {
 }
 
 /// When the service makes recordings, and where it keeps them.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, try_from = "CaptureTable")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CaptureSettings {
     /// The conditions, at least one.
     pub conditions: Vec<CaptureRule>,
@@ -145,29 +142,70 @@ impl CaptureSettings {
     }
 }
 
-/// The table of a configuration file.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CaptureTable {
-    conditions: Vec<CaptureRule>,
-    dir: PathBuf,
-    duration: Option<String>,
-    interval: Option<String>,
-    size: Option<String>,
+/// Settings of captures that are given in one place: as flags, or in a configuration file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GivenCapture {
+    /// The conditions.
+    pub conditions: Option<Vec<CaptureRule>>,
+    /// The directory of the files.
+    pub dir: Option<PathBuf>,
+    /// How long a recording is: ns.
+    pub duration_ns: Option<u64>,
+    /// The least time between two recordings of one condition: ns.
+    pub interval_ns: Option<u64>,
+    /// The most that the files take: bytes.
+    pub max_bytes: Option<u64>,
 }
 
-impl TryFrom<CaptureTable> for CaptureSettings {
-    type Error = String;
-
-    fn try_from(table: CaptureTable) -> Result<Self, String> {
-        let mut settings = Self::new(table.conditions, table.dir)?;
-        let given = |text: Option<String>, parse: fn(&str) -> Result<u64, String>, value: &mut u64| {
-            text.map(|text| parse(&text)).transpose().map(|given| *value = given.unwrap_or(*value))
+impl GivenCapture {
+    /// The settings of a table.
+    ///
+    /// # Errors
+    /// What is wrong with a setting, and where.
+    pub fn of_table(mut table: SettingsTable<'_>) -> Result<Self, String> {
+        let key = |name, example| SettingKey { name, example };
+        let given = Self {
+            conditions: table.strings(key("conditions", "[\"p99>20ms for 30s\"]"), str::parse)?,
+            dir: table.string(key("dir", "\"/var/lib/wakelat/captures\""), |text| Ok(PathBuf::from(text)))?,
+            duration_ns: table.string(key("duration", "\"10s\""), duration::seconds)?,
+            interval_ns: table.string(key("interval", "\"10m\""), duration::seconds_or_zero)?,
+            max_bytes: table.string(key("size", "\"200M\""), recordings_size)?,
         };
-        given(table.duration, duration::seconds, &mut settings.duration_ns)?;
-        given(table.interval, duration::seconds_or_zero, &mut settings.interval_ns)?;
-        given(table.size, recordings_size, &mut settings.max_bytes)?;
-        Ok(settings)
+        table.finish().map(|()| given)
+    }
+
+    /// These settings, and those of `other` that are not given here. The conditions are one setting.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            conditions: self.conditions.or(other.conditions),
+            dir: self.dir.or(other.dir),
+            duration_ns: self.duration_ns.or(other.duration_ns),
+            interval_ns: self.interval_ns.or(other.interval_ns),
+            max_bytes: self.max_bytes.or(other.max_bytes),
+        }
+    }
+
+    /// All settings: what is not given has its default.
+    ///
+    /// # Errors
+    /// If there is no condition or no directory, and errors of [`CaptureSettings::new`].
+    pub fn settings(self) -> Result<CaptureSettings, String> {
+        let conditions = self.conditions.ok_or(
+            "no condition is given; expected `conditions = [\"p99>20ms for 30s\"]` in the table `[capture]`, or \
+             `--capture 'p99>20ms for 30s'`",
+        )?;
+        let dir = self.dir.ok_or(
+            "no directory is given; expected `dir = \"/var/lib/wakelat/captures\"` in the table `[capture]`, or \
+             `--capture-dir /var/lib/wakelat/captures`",
+        )?;
+        let default = CaptureSettings::new(conditions, dir)?;
+        Ok(CaptureSettings {
+            duration_ns: self.duration_ns.unwrap_or(default.duration_ns),
+            interval_ns: self.interval_ns.unwrap_or(default.interval_ns),
+            max_bytes: self.max_bytes.unwrap_or(default.max_bytes),
+            ..default
+        })
     }
 }
 

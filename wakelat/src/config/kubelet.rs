@@ -6,9 +6,12 @@ use std::{
     str::FromStr,
 };
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{Serialize, Serializer};
 
-use super::http_url::{self, HttpUrl};
+use super::{
+    http_url::{self, HttpUrl},
+    settings_table::{SettingKey, SettingsTable},
+};
 
 /// Where Kubernetes mounts the token of a pod's service account, and the CA of the cluster.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
@@ -62,12 +65,6 @@ impl fmt::Display for KubeletUrl {
     }
 }
 
-impl<'de> Deserialize<'de> for KubeletUrl {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
-}
-
 impl Serialize for KubeletUrl {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -75,8 +72,7 @@ impl Serialize for KubeletUrl {
 }
 
 /// How the kubelet is asked for the names of pods.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, try_from = "KubeletTable")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KubeletSettings {
     /// The pods of the node.
     pub url: KubeletUrl,
@@ -118,22 +114,57 @@ impl KubeletSettings {
     }
 }
 
-/// The table of a configuration file.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KubeletTable {
-    url: KubeletUrl,
-    ca: Option<PathBuf>,
-    token: Option<PathBuf>,
-    #[serde(default)]
-    insecure: bool,
+/// Settings of the kubelet that are given in one place: as flags, or in a configuration file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GivenKubelet {
+    /// The pods of the node.
+    pub url: Option<KubeletUrl>,
+    /// The file with certificates of authorities.
+    pub ca: Option<PathBuf>,
+    /// The file with the token.
+    pub token: Option<PathBuf>,
+    /// Whether any certificate is accepted.
+    pub insecure: Option<bool>,
 }
 
-impl TryFrom<KubeletTable> for KubeletSettings {
-    type Error = String;
+impl GivenKubelet {
+    /// The settings of a table.
+    ///
+    /// # Errors
+    /// What is wrong with a setting, and where.
+    pub fn of_table(mut table: SettingsTable<'_>) -> Result<Self, String> {
+        let key = |name, example| SettingKey { name, example };
+        let path = |text: &str| Ok(PathBuf::from(text));
+        let given = Self {
+            url: table.string(key("url", "\"https://192.0.2.1:10250\""), str::parse)?,
+            ca: table.string(key("ca", "\"/etc/kubelet-ca.crt\""), path)?,
+            token: table.string(key("token", "\"/etc/kubelet-token\""), path)?,
+            insecure: table.boolean(key("insecure", "false"))?,
+        };
+        table.finish().map(|()| given)
+    }
 
-    fn try_from(KubeletTable { url, ca, token, insecure }: KubeletTable) -> Result<Self, String> {
-        Self::new(url, ca, token, insecure)
+    /// These settings, and those of `other` that are not given here.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            url: self.url.or(other.url),
+            ca: self.ca.or(other.ca),
+            token: self.token.or(other.token),
+            insecure: self.insecure.or(other.insecure),
+        }
+    }
+
+    /// All settings: what is not given has its default.
+    ///
+    /// # Errors
+    /// If there is no URL, and errors of [`KubeletSettings::new`].
+    pub fn settings(self) -> Result<KubeletSettings, String> {
+        let url = self.url.ok_or(
+            "no URL is given; expected `url = \"https://192.0.2.1:10250\"` in the table `[kubelet]`, or \
+             `--kubelet https://192.0.2.1:10250`",
+        )?;
+        KubeletSettings::new(url, self.ca, self.token, self.insecure.unwrap_or(false))
     }
 }
 

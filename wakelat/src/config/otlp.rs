@@ -3,11 +3,12 @@
 use std::{fmt, str::FromStr};
 
 use hyper::header;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{Serialize, Serializer};
 
 use super::{
     duration,
     http_url::{self, HttpUrl},
+    settings_table::{SettingKey, SettingsTable},
 };
 use wakelat_core::service::otlp::Temporality;
 
@@ -16,6 +17,9 @@ const METRICS_PATH: &str = "/v1/metrics";
 
 /// The shortest interval: the kernel's tables are read each second at most.
 const MIN_INTERVAL_NS: u64 = 1_000_000_000;
+
+/// The interval, unless another one is given.
+const DEFAULT_INTERVAL_NS: u64 = 60_000_000_000;
 
 /// The URL of a receiver of metrics, over plain HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,12 +66,6 @@ impl fmt::Display for OtlpEndpoint {
     }
 }
 
-impl<'de> Deserialize<'de> for OtlpEndpoint {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
-}
-
 /// With the query: it is part of the setting.
 impl Serialize for OtlpEndpoint {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -87,30 +85,75 @@ pub fn interval(text: &str) -> Result<u64, String> {
 }
 
 /// The settings of exports by OTLP.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OtlpSettings {
     /// The receiver.
     #[serde(rename = "url")]
     pub endpoint: OtlpEndpoint,
     /// Time between two exports: ns.
-    #[serde(rename = "interval", default = "default_interval", deserialize_with = "parsed", serialize_with = "text")]
+    #[serde(rename = "interval", serialize_with = "text")]
     pub interval_ns: u64,
     /// What points cover.
-    #[serde(default)]
     pub temporality: Temporality,
-}
-
-fn default_interval() -> u64 {
-    60_000_000_000
-}
-
-fn parsed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    interval(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 fn text<S: Serializer>(ns: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&duration::text(*ns))
+}
+
+/// Settings of exports that are given in one place: as flags, or in a configuration file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GivenOtlp {
+    /// The receiver.
+    pub endpoint: Option<OtlpEndpoint>,
+    /// Time between two exports: ns.
+    pub interval_ns: Option<u64>,
+    /// What points cover.
+    pub temporality: Option<Temporality>,
+}
+
+impl GivenOtlp {
+    /// The settings of a table.
+    ///
+    /// # Errors
+    /// What is wrong with a setting, and where.
+    pub fn of_table(mut table: SettingsTable<'_>) -> Result<Self, String> {
+        let key = |name, example| SettingKey { name, example };
+        let temporality = |text: &str| match text {
+            "cumulative" => Ok(Temporality::Cumulative),
+            "delta" => Ok(Temporality::Delta),
+            _ => Err(format!("`{text}` is not accepted; expected `cumulative` or `delta`")),
+        };
+        let given = Self {
+            endpoint: table.string(key("url", "\"http://127.0.0.1:4318\""), str::parse)?,
+            interval_ns: table.string(key("interval", "\"60s\""), interval)?,
+            temporality: table.string(key("temporality", "\"cumulative\""), temporality)?,
+        };
+        table.finish().map(|()| given)
+    }
+
+    /// These settings, and those of `other` that are not given here.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            endpoint: self.endpoint.or(other.endpoint),
+            interval_ns: self.interval_ns.or(other.interval_ns),
+            temporality: self.temporality.or(other.temporality),
+        }
+    }
+
+    /// All settings: what is not given has its default.
+    ///
+    /// # Errors
+    /// If there is no receiver.
+    pub fn settings(self) -> Result<OtlpSettings, String> {
+        let endpoint = self.endpoint.ok_or(
+            "no URL is given; expected `url = \"http://127.0.0.1:4318\"` in the table `[otlp]`, or \
+             `--otlp http://127.0.0.1:4318`",
+        )?;
+        let interval_ns = self.interval_ns.unwrap_or(DEFAULT_INTERVAL_NS);
+        Ok(OtlpSettings { endpoint, interval_ns, temporality: self.temporality.unwrap_or_default() })
+    }
 }
 
 /// Exports by OTLP.

@@ -2,11 +2,9 @@
 
 use std::{ffi::OsString, fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{Serialize, Serializer};
 
-use super::{
-    CaptureSettings, Config, KubeletSettings, OtlpConfig, OtlpSettings, ServeSettings, ServiceCollect, ServiceLimit,
-};
+use super::{Config, OtlpConfig, ServeFile, ServeSettings};
 
 /// Where the service listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,12 +48,6 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-impl<'de> Deserialize<'de> for ListenAddress {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
-}
-
 impl Serialize for ListenAddress {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -77,60 +69,6 @@ pub struct ServeConfig {
     pub record_arguments: Vec<OsString>,
     /// Whether only to check and show the settings.
     pub check: bool,
-}
-
-/// A configuration file that is read again on SIGHUP.
-#[derive(Clone, Debug)]
-pub struct ServeFile {
-    /// Its path.
-    pub path: PathBuf,
-    /// The flags that override it.
-    pub flags: ServeOverrides,
-}
-
-impl ServeFile {
-    /// The settings of the file as it is now, overridden by the flags.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or what is wrong with it.
-    pub fn settings(&self) -> Result<ServeSettings, String> {
-        ServeSettings::read(&self.path).map(|settings| self.flags.over(settings))
-    }
-}
-
-/// The settings that were given as flags.
-#[derive(Clone, Debug, Default)]
-pub struct ServeOverrides {
-    /// `--listen`
-    pub listen: Option<ListenAddress>,
-    /// `--max-series`
-    pub max_series: Option<usize>,
-    /// `--max-overhead`
-    pub max_overhead: Option<ServiceLimit>,
-    /// `--collect`
-    pub collect: Option<ServiceCollect>,
-    /// `--otlp` and the flags that need it
-    pub otlp: Option<OtlpSettings>,
-    /// `--kubelet` and the flags that need it
-    pub kubelet: Option<KubeletSettings>,
-    /// `--capture` and the flags that need it
-    pub capture: Option<CaptureSettings>,
-}
-
-impl ServeOverrides {
-    /// These settings instead of those in `settings`.
-    pub fn over(&self, settings: ServeSettings) -> ServeSettings {
-        ServeSettings {
-            listen: self.listen.clone().unwrap_or(settings.listen),
-            max_series: self.max_series.unwrap_or(settings.max_series),
-            max_overhead: self.max_overhead.unwrap_or(settings.max_overhead),
-            collect: self.collect.unwrap_or(settings.collect),
-            otlp: self.otlp.clone().or(settings.otlp),
-            kubelet: self.kubelet.clone().or(settings.kubelet),
-            capture: self.capture.clone().or(settings.capture),
-            ..settings
-        }
-    }
 }
 
 #[cfg(test)]

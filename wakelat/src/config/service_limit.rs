@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{Serialize, Serializer};
 
 use super::number;
 
@@ -42,12 +42,6 @@ impl fmt::Display for ServiceLimit {
             Some(ppm) => write!(f, "{}%", f64::from(ppm) / 1e4),
             None => f.write_str("none"),
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for ServiceLimit {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 

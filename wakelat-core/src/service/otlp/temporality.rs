@@ -1,9 +1,9 @@
 //! The temporality of counters and histograms.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// What the points of counters and histograms cover.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Temporality {
     /// Everything since the series began.
