@@ -124,6 +124,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+pub mod cgroup_path;
 pub mod compare;
 pub mod cpu_interrupt;
 pub mod decode;

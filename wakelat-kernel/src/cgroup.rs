@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::mounts::{self, Mount};
+use wakelat_core::cgroup_path;
 
 /// File system type of the v2 hierarchy.
 pub const V2: &str = "cgroup2";
@@ -79,7 +80,7 @@ impl fmt::Display for CgroupError {
 impl std::error::Error for CgroupError {}
 
 /// Finds the cgroup at `path`: a path relative to the mount of the v2 hierarchy (`/kubepods/x`,
-/// `kubepods/x`), or a path of the file system. A path that begins with `.` or `..` is only taken as a path
+/// `kubepods/x`; also as views show one that is not UTF-8), or a path of the file system. A path that begins with `.` or `..` is only taken as a path
 /// of the file system.
 ///
 /// # Errors
@@ -88,9 +89,11 @@ pub fn find(mounts: &[Mount], path: &Path) -> Result<Cgroup, CgroupError> {
     let first = mounts::of_kind(mounts, V2).next().ok_or(CgroupError::NotMounted)?;
     let dotted = matches!(path.components().next(), Some(Component::CurDir | Component::ParentDir));
     let relative = path.strip_prefix("/").unwrap_or(path);
-    let below = mounts::of_kind(mounts, V2).filter(|_| !dotted).map(|mount| mount.join(relative));
+    let below =
+        |path: PathBuf| mounts::of_kind(mounts, V2).filter(move |_| !dotted).map(move |mount| mount.join(&path));
+    let shown = relative.to_str().map_or_else(|| relative.to_owned(), cgroup_path::path);
     let mut failure = CgroupError::Missing { path: path.to_owned(), mounted: first.to_owned() };
-    for candidate in below.chain([path.to_owned()]) {
+    for candidate in below(relative.to_owned()).chain([path.to_owned()]).chain(below(shown)) {
         match examine(mounts, &candidate) {
             Ok(Found::Cgroup(cgroup)) => return Ok(cgroup),
             Ok(Found::Other(what)) => {
@@ -165,6 +168,17 @@ mod tests {
         ] {
             let cgroup = find(&mounts, &path).unwrap();
             assert_eq!(cgroup, Cgroup { id, path: expected.clone() }, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn a_cgroup_is_found_by_the_path_that_views_show() {
+        use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+        let (root, mounts) = layout();
+        let expected = root.path().canonicalize().unwrap().join("v2").join(OsStr::from_bytes(b"a\xff"));
+        std::fs::create_dir(&expected).unwrap();
+        for path in [OsStr::new("/a\\xff"), OsStr::from_bytes(b"/a\xff")] {
+            assert_eq!(find(&mounts, Path::new(path)).unwrap().path, expected);
         }
     }
 

@@ -11,6 +11,7 @@ use super::{
 };
 use wakelat_core::{
     aggregate::key::Key,
+    cgroup_path,
     files::MAX_FILES,
     recording::{CollectedEvents, Kept, MoreEvents, TimeRange},
     render::OutputFormat,
@@ -176,8 +177,12 @@ impl RecordedInput {
     /// The path of a recorded cgroup as in a recording, from one as the user gives it: below the usual mount, or with it.
     pub(crate) fn cgroup(path: &Path) -> String {
         let below = path.strip_prefix("/sys/fs/cgroup").unwrap_or(path);
-        let below = below.strip_prefix("/").unwrap_or(below);
-        format!("/{}", below.display()).trim_end_matches('/').to_owned()
+        let text = match below.to_str() {
+            // As views show it.
+            Some(text) => format!("/{}", text.trim_matches('/')),
+            None => cgroup_path::text(below),
+        };
+        text.trim_end_matches('/').to_owned()
     }
 
     /// Whether a recorded cgroup is one of the selected ones, or a descendant.
@@ -354,5 +359,9 @@ mod tests {
             assert_eq!(wanted, [true, true, false, false], "{given}");
         }
         assert_eq!(RecordedInput::cgroup(Path::new("/")), "");
+        use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+        for given in [&b"/a\xff"[..], b"/sys/fs/cgroup/a\xff/", b"/a\\xff"] {
+            assert_eq!(RecordedInput::cgroup(Path::new(OsStr::from_bytes(given))), "/a\\xff");
+        }
     }
 }

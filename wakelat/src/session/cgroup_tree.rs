@@ -10,7 +10,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use wakelat_core::hash::{HashMap, HashSet};
+use wakelat_core::{
+    cgroup_path,
+    hash::{HashMap, HashSet},
+};
 
 /// Number of cgroups from which on the paths of removed ones are dropped, so that a run without an end needs no more and
 /// more memory.
@@ -85,7 +88,7 @@ impl CgroupTree {
             let known = cgroups.entry(entry.ino()).or_default();
             known.walk = self.walks.get();
             if !known.path.starts_with('/') {
-                known.path = format!("/{}", path.strip_prefix(mount).unwrap_or(&path).display());
+                known.path = cgroup_path::text(path.strip_prefix(mount).unwrap_or(&path));
             }
             drop(cgroups);
             if may_have_directories(&entry) {
@@ -176,6 +179,18 @@ mod tests {
         for (path, id) in ids {
             assert_eq!(tree.path(id), format!("/{path}"));
         }
+    }
+
+    #[test]
+    fn cgroups_whose_names_are_not_utf_8_have_different_paths() {
+        use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+        let (mount, tree) = empty();
+        let paths = [&b"a\xfe"[..], b"a\xff", b"a\\xff"].map(|name| {
+            let path = mount.path().join(OsStr::from_bytes(name));
+            fs::create_dir(&path).unwrap();
+            tree.path(fs::metadata(path).unwrap().ino())
+        });
+        assert_eq!(paths, ["/a\\xfe", "/a\\xff", "/a\\x5cxff"]);
     }
 
     #[test]

@@ -48,6 +48,7 @@ use crate::{
 };
 use wakelat_core::{
     aggregate::key::Names,
+    cgroup_path,
     report::Report,
     service::series::MAX_PAIRS,
     why::counted::{
@@ -269,8 +270,7 @@ impl View for ServiceView {
 
     fn report(&mut self, report: &Report, _: &mut dyn Write) -> io::Result<()> {
         let exists = |cgroup: &str| {
-            let relative = cgroup.trim_start_matches('/');
-            self.cgroup_mount.as_ref().is_some_and(|mount| mount.join(relative).is_dir())
+            self.cgroup_mount.as_ref().is_some_and(|mount| mount.join(cgroup_path::path(cgroup)).is_dir())
         };
         let mut totals = self.totals.lock();
         for summary in self.unreported.drain(..) {
