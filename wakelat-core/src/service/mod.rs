@@ -10,6 +10,7 @@ pub mod constant_labels;
 mod exemplar;
 pub mod exponential;
 pub mod export_counts;
+pub mod host;
 mod merged_groups;
 pub mod metric_families;
 pub mod metric_family;

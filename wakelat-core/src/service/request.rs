@@ -44,6 +44,8 @@ impl ServiceRequest {
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestError {
+    /// The service does not answer requests for this host: [`super::host`].
+    Host,
     /// The method is not one that only reads.
     Method,
     /// There is nothing at the path.
@@ -59,7 +61,7 @@ impl RequestError {
     pub const fn allowed_methods(&self) -> Option<&'static str> {
         match self {
             Self::Method => Some("GET, HEAD"),
-            Self::Path | Self::Format | Self::Parameter(_) => None,
+            Self::Host | Self::Path | Self::Format | Self::Parameter(_) => None,
         }
     }
 
@@ -67,6 +69,7 @@ impl RequestError {
     pub const fn status(&self) -> u16 {
         match self {
             Self::Parameter(_) => 400,
+            Self::Host => 403,
             Self::Path => 404,
             Self::Method => 405,
             Self::Format => 406,
@@ -77,6 +80,7 @@ impl RequestError {
 impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Host => "the header `Host` must be localhost, an IP address, or a name given with --allow-host",
             Self::Method => "only GET and HEAD are supported",
             Self::Path => "expected /metrics, /why, /report.json, /healthz or /",
             Self::Format => "only OpenMetrics, the text format 0.0.4 and protobuf are available",

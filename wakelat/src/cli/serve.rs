@@ -10,7 +10,7 @@ use super::{
 };
 use crate::config::{
     ConfigError, GivenKubelet, GivenOtlp, GivenSettings, GroupingConfig, KubeletUrl, ListenAddress, OtlpConfig,
-    OtlpEndpoint, ServeConfig, ServeFile, ServiceCollect, ServiceLimit, number, otlp_interval,
+    OtlpEndpoint, ServeConfig, ServeFile, ServiceCollect, ServiceLimit, allowed_host, number, otlp_interval,
 };
 use wakelat_core::{aggregate::key::Key, report::Mode, service::otlp::Temporality};
 use wakelat_kernel::Machine;
@@ -35,6 +35,11 @@ pub(super) struct ServeFlags {
     /// Listen on ADDRESS:PORT or unix:PATH [default: 127.0.0.1:9779]
     #[arg(long, value_name = "ADDRESS", help_heading = "Service")]
     listen: Option<ListenAddress>,
+
+    /// Also answer requests for this host name, such as that of a proxy; on a loopback address, others must be for
+    /// localhost or an IP address; repeatable
+    #[arg(long, value_name = "NAME", value_parser = allowed_host, help_heading = "Service")]
+    allow_host: Vec<String>,
 
     /// Maximum number of cgroups with series of their own; the others are one series, (other) [default: 1000]
     #[arg(long, value_name = "N", value_parser = number::series, allow_hyphen_values = true, help_heading = "Service")]
@@ -148,6 +153,7 @@ impl ServeFlags {
         };
         let flags = GivenSettings {
             listen: self.listen,
+            allow_hosts: Some(self.allow_host).filter(|names| !names.is_empty()),
             max_series: self.max_series,
             max_overhead: self.max_overhead,
             collect: self.collect.map(Into::into),

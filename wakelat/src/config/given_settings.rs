@@ -4,6 +4,7 @@ use wakelat_core::service::constant_labels::ConstantLabels;
 
 use super::{
     CgroupSelection, GivenCapture, GivenKubelet, GivenOtlp, ListenAddress, ServeSettings, ServiceCollect, ServiceLimit,
+    serve::allowed_host,
     settings_table::{SettingKey, SettingsTable},
 };
 
@@ -12,6 +13,8 @@ use super::{
 pub struct GivenSettings {
     /// Where the service listens.
     pub listen: Option<ListenAddress>,
+    /// Host names that requests may have.
+    pub allow_hosts: Option<Vec<String>>,
     /// Maximum number of cgroups with series of their own.
     pub max_series: Option<usize>,
     /// The limit of the overhead.
@@ -48,6 +51,7 @@ impl GivenSettings {
         let key = |name, example| SettingKey { name, example };
         Ok(Self {
             listen: file.string(key("listen", "\"127.0.0.1:9779\""), str::parse)?,
+            allow_hosts: file.strings(key("allow-hosts", "[\"metrics.example.com\"]"), allowed_host)?,
             max_series: file.integer(key("max-series", "1000"), super::number::series)?,
             max_overhead: file.string(key("max-overhead", "\"0.5%\""), str::parse)?,
             collect: file.string(key("collect", "\"irq\""), str::parse)?,
@@ -64,6 +68,7 @@ impl GivenSettings {
     pub fn or(self, other: Self) -> Self {
         Self {
             listen: self.listen.or(other.listen),
+            allow_hosts: self.allow_hosts.or(other.allow_hosts),
             max_series: self.max_series.or(other.max_series),
             max_overhead: self.max_overhead.or(other.max_overhead),
             collect: self.collect.or(other.collect),
@@ -84,6 +89,7 @@ impl GivenSettings {
         let default = ServeSettings::default();
         Ok(ServeSettings {
             listen: self.listen.unwrap_or(default.listen),
+            allow_hosts: self.allow_hosts.unwrap_or(default.allow_hosts),
             max_series: self.max_series.unwrap_or(default.max_series),
             max_overhead: self.max_overhead.unwrap_or(default.max_overhead),
             collect: self.collect.unwrap_or(default.collect),

@@ -80,7 +80,7 @@ pub use recording::{
 };
 pub(crate) use recording::{MAX_GROUPS, check_recording_output, labels};
 pub use resources::Resources;
-pub use serve::{ListenAddress, ServeConfig};
+pub use serve::{ListenAddress, ServeConfig, allowed_host};
 pub use serve_file::ServeFile;
 pub use serve_settings::{CgroupSelection, ServeSettings, ServiceCollect};
 pub use service_limit::ServiceLimit;

@@ -54,6 +54,17 @@ impl Serialize for ListenAddress {
     }
 }
 
+/// Parses a host name that requests may have.
+///
+/// # Errors
+/// If it is not a name without a port.
+pub fn allowed_host(text: &str) -> Result<String, String> {
+    let is_name = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+    is_name.then(|| text.to_owned()).ok_or_else(|| {
+        format!("`{text}` is not a host name; expected one without a port, such as `metrics.example.com`")
+    })
+}
+
 /// The service that measures all the time.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
@@ -90,6 +101,13 @@ mod tests {
         }
         for text in ["", "9779", "localhost:9779", "127.0.0.1", "127.0.0.1:99999", "unix:", "unix:/run/"] {
             assert!(text.parse::<ListenAddress>().is_err(), "{text}");
+        }
+    }
+    #[test]
+    fn a_host_is_a_name_without_a_port() {
+        assert_eq!(allowed_host("metrics_1.example-2.com").as_deref(), Ok("metrics_1.example-2.com"));
+        for text in ["", "*", "*.example.com", "a:80", "http://a", "[::1]", "a b"] {
+            assert!(allowed_host(text).unwrap_err().contains("is not a host name"), "{text}");
         }
     }
 }

@@ -65,7 +65,7 @@ fn settings(text: &str, flags: GivenSettings) -> Result<ServeSettings, String> {
 mod tests {
     use super::*;
     use crate::config::{GivenCapture, GivenKubelet, GivenOtlp};
-    use wakelat_core::service::otlp::Temporality;
+    use wakelat_core::service::{host::AcceptedHosts, otlp::Temporality};
 
     fn parse(text: &str) -> Result<ServeSettings, String> {
         settings(text, GivenSettings::default())
@@ -73,6 +73,7 @@ mod tests {
 
     const EXAMPLE: &str = "\
 listen = \"unix:/run/wakelat/socket\"
+allow-hosts = [\"metrics.example.com\"]
 max-series = 50
 max-overhead = \"0.25%\"
 collect = \"irq\"
@@ -120,6 +121,17 @@ size = \"50M\"
         assert!(plain.to_toml().unwrap().ends_with(shown), "{}", plain.to_toml().unwrap());
         let plain = parse("kubelet.url = \"http://localhost\"").unwrap();
         assert_eq!(parse(&plain.to_toml().unwrap()), Ok(plain));
+    }
+
+    #[test]
+    fn a_loopback_address_accepts_only_requests_for_it_and_for_given_names() {
+        let hosts = |text: &str| parse(text).unwrap().accepted_hosts();
+        let named = |names: &[&str]| AcceptedHosts::Named(names.iter().map(|name| (*name).to_owned()).collect());
+        assert_eq!(hosts(""), named(&[]));
+        assert_eq!(hosts("listen = \"[::1]:1\"\nallow-hosts = [\"a\", \"b.c\"]"), named(&["a", "b.c"]));
+        assert_eq!(hosts("listen = \"0.0.0.0:1\""), AcceptedHosts::Any);
+        assert_eq!(hosts("listen = \"0.0.0.0:1\"\nallow-hosts = [\"a\"]"), named(&["a"]));
+        assert_eq!(hosts("listen = \"unix:/a\"\nallow-hosts = [\"a\"]"), AcceptedHosts::Any);
     }
 
     #[test]
@@ -208,6 +220,7 @@ size = \"50M\"
             ("[cgroups]\ninclude = [\"a[\"]", "line 2, column 12: `cgroups.include`: `a[` is not a shell pattern"),
             ("[labels]\ncgroup = \"x\"", "line 1, column 2: the label `cgroup` is reserved"),
             ("listen = \"9779\"", "line 1, column 10: `listen`: `9779` is not an address"),
+            ("allow-hosts = [\"a:80\"]", "line 1, column 16: `allow-hosts`: `a:80` is not a host name; expected one"),
             ("collect = \"idle\"", "line 1, column 11: `collect`: `idle` is not accepted; expected `none` or `irq`"),
             ("max-overhead = \"0\"", "line 1, column 16: `max-overhead`: `0` is not accepted; expected `none` or a"),
             ("[capture]\nconditions = [\"max\"]\ndir = \"a\"", "line 2, column 15: `capture.conditions`: `max` is not"),

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
-use wakelat_core::service::constant_labels::ConstantLabels;
+use wakelat_core::service::{constant_labels::ConstantLabels, host::AcceptedHosts};
 
 use super::{
     CaptureSettings, ConfigError, KubeletSettings, ListenAddress, OtlpSettings, ServiceLimit,
@@ -16,6 +16,8 @@ use super::{
 pub struct ServeSettings {
     /// Where the service listens.
     pub listen: ListenAddress,
+    /// Host names that requests may have, beside addresses and `localhost`.
+    pub allow_hosts: Vec<String>,
     /// Maximum number of cgroups with series of their own.
     pub max_series: usize,
     /// The limit of the overhead.
@@ -42,6 +44,7 @@ impl Default for ServeSettings {
         let listen = ListenAddress::Tcp(([127, 0, 0, 1], 9779).into());
         Self {
             listen,
+            allow_hosts: Vec::new(),
             max_series: 1_000,
             max_overhead: ServiceLimit::default(),
             collect: ServiceCollect::default(),
@@ -78,6 +81,16 @@ impl FromStr for ServiceCollect {
 }
 
 impl ServeSettings {
+    /// The values of `Host` with which requests are answered. On an address that other machines can reach, names are only
+    /// restricted if some are given; no page in a browser can request anything of a Unix socket.
+    pub fn accepted_hosts(&self) -> AcceptedHosts {
+        let is_any = match &self.listen {
+            ListenAddress::Unix(_) => true,
+            ListenAddress::Tcp(_) => self.listen.is_remote() && self.allow_hosts.is_empty(),
+        };
+        if is_any { AcceptedHosts::Any } else { AcceptedHosts::Named(self.allow_hosts.clone()) }
+    }
+
     /// The text of a file with these settings.
     ///
     /// # Errors

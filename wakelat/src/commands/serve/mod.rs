@@ -50,7 +50,7 @@ use wakelat_core::{
     aggregate::key::Names,
     cgroup_path,
     report::Report,
-    service::series::MAX_PAIRS,
+    service::{host::AcceptedHosts, series::MAX_PAIRS},
     why::counted::{
         CauseGroups, CauseTotals,
         summary::{CountedSummary, GroupNames, SummaryLimits},
@@ -103,6 +103,7 @@ pub fn serve(config: &ServeConfig) -> Result<StopReason> {
     }
     let mut view = ServiceView {
         listener: Some(listener),
+        hosts: config.settings.accepted_hosts(),
         cgroup_mount: environment.cgroup_mount.clone(),
         totals,
         answering_ns: Arc::default(),
@@ -142,6 +143,7 @@ fn directories_of(file: &Path) -> impl Iterator<Item = PathBuf> {
 struct ServiceView {
     /// Until the programs measure.
     listener: Option<ServiceSocket>,
+    hosts: AcceptedHosts,
     cgroup_mount: Option<PathBuf>,
     totals: SharedTotals,
     /// CPU time of the thread that answers requests: ns.
@@ -210,10 +212,11 @@ impl View for ServiceView {
         match file.settings() {
             Ok(settings) => {
                 let mut totals = self.totals.lock();
-                let ServeSettings { listen, max_overhead, collect, otlp, kubelet, capture, .. } =
+                let ServeSettings { listen, allow_hosts, max_overhead, collect, otlp, kubelet, capture, .. } =
                     totals.settings().clone();
                 let fixed = [
                     ("listen", settings.listen != listen),
+                    ("allow-hosts", settings.allow_hosts != allow_hosts),
                     ("max-overhead", settings.max_overhead != max_overhead),
                     ("collect", settings.collect != collect),
                     ("otlp", settings.otlp != otlp),
@@ -223,7 +226,16 @@ impl View for ServiceView {
                 for (name, _) in fixed.iter().filter(|(_, differs)| *differs) {
                     status(format_args!("`{name}` changes only when wakelat is restarted"));
                 }
-                totals.apply(ServeSettings { listen, max_overhead, collect, otlp, kubelet, capture, ..settings });
+                totals.apply(ServeSettings {
+                    listen,
+                    allow_hosts,
+                    max_overhead,
+                    collect,
+                    otlp,
+                    kubelet,
+                    capture,
+                    ..settings
+                });
                 status(format_args!("read `{}` again", file.path.display()));
             }
             Err(error) => status(format_args!("settings are unchanged: {error}")),
@@ -245,7 +257,7 @@ impl View for ServiceView {
             let address = listener.address.clone();
             connections::spawn(
                 listener,
-                Routes::new(self.totals.clone(), self.requests.clone()),
+                Routes::new(self.totals.clone(), self.requests.clone(), self.hosts.clone()),
                 Arc::clone(&self.answering_ns),
             )?;
             status(format_args!("listening on {address}"));

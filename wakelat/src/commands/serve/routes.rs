@@ -1,10 +1,15 @@
 //! The answer to each request.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use hyper::{Request, StatusCode, header};
 
 use super::{readings::ReadingRequests, totals::SharedTotals};
-use wakelat_core::service::request::{JSON, RequestError, ServiceRequest};
+use wakelat_core::service::{
+    host::AcceptedHosts,
+    request::{JSON, RequestError, ServiceRequest},
+};
 
 /// How old the last reading may be until the service is not healthy: seconds. A reading is made every five seconds.
 const MAX_AGE_S: f64 = 15.0;
@@ -50,17 +55,18 @@ impl Answer {
 pub struct Routes {
     totals: SharedTotals,
     readings: ReadingRequests,
+    hosts: Arc<AcceptedHosts>,
 }
 
 impl Routes {
-    /// Answers from `totals`, and requests a reading if they are old.
-    pub fn new(totals: SharedTotals, readings: ReadingRequests) -> Self {
-        Self { totals, readings }
+    /// Answers requests for `hosts` from `totals`, and requests a reading if they are old.
+    pub fn new(totals: SharedTotals, readings: ReadingRequests, hosts: AcceptedHosts) -> Self {
+        Self { totals, readings, hosts: Arc::new(hosts) }
     }
 
     /// The answer to a request, whose body does not matter.
     pub async fn answer<B>(&self, request: &Request<B>) -> Answer {
-        let requested = parse(request);
+        let requested = parse(request, &self.hosts);
         if requested.as_ref().is_ok_and(ServiceRequest::needs_new_totals) {
             self.readings.renew(&self.totals).await;
         }
@@ -92,9 +98,16 @@ impl Routes {
     }
 }
 
-fn parse<B>(request: &Request<B>) -> Result<ServiceRequest, RequestError> {
-    let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
-    let uri = request.uri();
+fn parse<B>(request: &Request<B>, hosts: &AcceptedHosts) -> Result<ServiceRequest, RequestError> {
+    let (headers, uri) = (request.headers(), request.uri());
+    let mut named = headers.get_all(header::HOST).iter().map(|value| value.to_str().ok());
+    // HTTP/1.0 may have none. A request to a proxy has the host in its target.
+    let is_accepted =
+        named.all(|host| hosts.accepts(host)) && uri.authority().is_none_or(|host| hosts.accepts(Some(host.as_str())));
+    if !is_accepted {
+        return Err(RequestError::Host);
+    }
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
     ServiceRequest::parse(request.method().as_str(), uri.path(), uri.query().unwrap_or(""), accept)
 }
 
@@ -107,7 +120,7 @@ mod tests {
 
     fn answer(routes: &Routes, method: Method, path: &str, accept: &str) -> Answer {
         let request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept).body(()).unwrap();
-        routes.answer_from_totals(parse(&request))
+        routes.answer_from_totals(parse(&request, &routes.hosts))
     }
 
     fn status(routes: &Routes, method: Method, path: &str, accept: &str) -> u16 {
@@ -117,7 +130,7 @@ mod tests {
     #[test]
     fn each_path_has_its_answer() {
         let totals = SharedTotals::new(ServeSettings::default());
-        let routes = Routes::new(totals.clone(), ReadingRequests::default());
+        let routes = Routes::new(totals.clone(), ReadingRequests::default(), AcceptedHosts::Any);
         let get = |path: &str| status(&routes, Method::GET, path, "");
         let paths = ["/metrics", "/healthz", "/report.json", "/why"];
         assert_eq!(paths.map(get), [503; 4]);
@@ -132,5 +145,28 @@ mod tests {
             answer(&routes, Method::GET, "/metrics", "").content_type,
             "text/plain; version=0.0.4; charset=utf-8"
         );
+    }
+    #[test]
+    fn a_request_for_another_host_is_refused_before_anything_else() {
+        let totals = SharedTotals::new(ServeSettings::default());
+        totals.lock().covered(&Report::default(), |_| true);
+        let status = |hosts: AcceptedHosts, uri: &str, values: &[&[u8]]| {
+            let routes = Routes::new(totals.clone(), ReadingRequests::default(), hosts);
+            let mut request = Request::builder().uri(uri);
+            for value in values {
+                request = request.header(header::HOST, *value);
+            }
+            let requested = parse(&request.body(()).unwrap(), &routes.hosts);
+            routes.answer_from_totals(requested).status.as_u16()
+        };
+        let local = || AcceptedHosts::Named(vec!["metrics".to_owned()]);
+        let accepted: [&[&[u8]]; 4] = [&[], &[b"localhost:9779"], &[b"127.0.0.1"], &[b"metrics:80"]];
+        assert_eq!(accepted.map(|values| status(local(), "/metrics", values)), [200; 4]);
+        let refused: [&[&[u8]]; 4] = [&[b"evil.example"], &[b"localhost", b"evil.example"], &[b"\xff"], &[b""]];
+        assert_eq!(refused.map(|values| status(local(), "/metrics", values)), [403; 4]);
+        assert_eq!(refused.map(|values| status(local(), "/nothing", values)), [403; 4]);
+        assert_eq!(refused.map(|values| status(AcceptedHosts::Any, "/metrics", values)), [200; 4]);
+        assert_eq!(status(local(), "http://evil.example/metrics", &[b"localhost"]), 403);
+        assert_eq!(status(local(), "http://localhost:9779/metrics", &[b"localhost"]), 200);
     }
 }
