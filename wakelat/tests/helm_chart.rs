@@ -75,6 +75,27 @@ fn the_chart_has_by_default_what_the_manifest_has() {
 }
 
 #[test]
+fn two_releases_share_no_object_and_no_pod() {
+    for (file, template) in templates() {
+        for document in template.split("\n---\n").filter(|document| document.contains("\nkind: ")) {
+            let (_, metadata) = document.split_once("\nmetadata:\n").unwrap_or_else(|| panic!("{file}: no metadata"));
+            let is_of_cluster = document.contains("\nkind: Cluster");
+            let own =
+                if is_of_cluster { "{{ .Release.Namespace }}.{{ .Release.Name }}" } else { "{{ .Release.Name }}" };
+            assert!(metadata.starts_with(&format!("  name: {own}")), "{file}: {metadata}");
+            let has_namespace = metadata.contains("\n  namespace: {{ .Release.Namespace }}\n");
+            assert!(is_of_cluster || has_namespace || metadata.ends_with("{{ .Release.Namespace }}"), "{file}");
+        }
+        let mut labels = template.split("app.kubernetes.io/name: wakelat\n").skip(1);
+        let instance = "app.kubernetes.io/instance: {{ .Release.Name }}\n";
+        assert!(labels.all(|next| next.trim_start().starts_with(instance)), "{file}");
+    }
+    let rbac = chart("templates/kubelet-rbac.yaml");
+    let name = "name: {{ .Release.Namespace }}.{{ .Release.Name }}-kubelet\n";
+    assert_eq!(rbac.matches(name).count(), 3, "the role, its binding and what it binds");
+}
+
+#[test]
 fn the_pod_monitor_and_the_alert_rules_are_those_of_the_manifest() {
     let manifest = read("packaging/kubernetes/daemonset.yaml");
     let (_, comment) = manifest.split_once("# apiVersion: monitoring.coreos.com/v1").expect("a PodMonitor");
