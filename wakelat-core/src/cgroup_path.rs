@@ -1,8 +1,9 @@
 //! Paths of cgroups as text.
 //!
-//! A cgroup may have any name without `/` and newline. As text, a byte that is not UTF-8 is `\xff`, as in the names that
-//! systemd escapes. Such a name also has `\x5c` for each backslash. All other names are as they are, above all those of
-//! systemd with `\x2d`; only a name that is itself the text of another one is escaped. So no two paths have the same text.
+//! A cgroup may have any name without `/` and newline. As text, a byte that is not UTF-8 is `\xff`, as in the names
+//! that systemd escapes. Such a name also has `\x5c` for each backslash. All other names are as they are, above all
+//! those of systemd with `\x2d`; only a name that is itself the text of another one is escaped. So no two paths have
+//! the same text.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -82,8 +83,8 @@ mod tests {
 
     #[test]
     fn bytes_that_are_not_utf_8_are_escaped() {
-        for (bytes, shown) in [
-            (&b""[..], "/"),
+        let names: [(&[u8], &str); 11] = [
+            (b"", "/"),
             (b"a/b", "/a/b"),
             ("\u{e4}/\u{fffd}".as_bytes(), "/\u{e4}/\u{fffd}"),
             (b"\xff", "/\\xff"),
@@ -97,7 +98,8 @@ mod tests {
             // No name has these texts, or not with a small letter.
             (b"\\xFF", "/\\xFF"),
             (b"\\x41\\xf\\", "/\\x41\\xf\\"),
-        ] {
+        ];
+        for (bytes, shown) in names {
             assert_eq!(of(bytes), shown);
         }
     }

@@ -194,6 +194,25 @@ size = \"50M\"
     }
 
     #[test]
+    fn flags_override_the_file_each_time_that_it_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("serve.toml");
+        let otlp = GivenOtlp { interval_ns: Some(5_000_000_000), ..GivenOtlp::default() };
+        let flags = GivenSettings { max_series: Some(7), otlp: Some(otlp), ..GivenSettings::default() };
+        let file = ServeFile { path, flags };
+        for host in ["a", "b"] {
+            let text = format!("max-series = 9\notlp = {{ url = \"http://{host}:1\", interval = \"10s\" }}\n");
+            fs::write(&file.path, text).unwrap();
+            let settings = file.settings().unwrap();
+            let otlp = settings.otlp.map(|otlp| (otlp.endpoint.host, otlp.interval_ns));
+            assert_eq!((settings.max_series, otlp), (7, Some((host.to_owned(), 5_000_000_000))));
+        }
+        fs::write(&file.path, "max-series = 9").unwrap();
+        let error = file.settings().unwrap_err();
+        assert!(error.ends_with("or `--otlp http://127.0.0.1:4318`"), "{error}");
+    }
+
+    #[test]
     fn the_url_and_the_rest_of_a_table_may_be_given_in_different_places() {
         let url = || GivenSettings {
             otlp: Some(GivenOtlp { endpoint: "http://a:1".parse().ok(), ..GivenOtlp::default() }),
