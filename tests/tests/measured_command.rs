@@ -1,4 +1,4 @@
-//! A command that a run measures: `wakelat hist -- COMMAND`.
+//! Commands that a run starts: the one that it measures, as in `wakelat hist -- COMMAND`, and that of a threshold.
 
 use std::{
     fs,
@@ -11,11 +11,11 @@ use std::{
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
-    machine, once,
+    machine, once, procfs,
     report::{JsonReport, JsonSwitchIns},
     suite::{Case, Skip, TestOutcome},
     wakelat::{Wakelat, command},
-    workload::until,
+    workload::{PingPong, Workload, until},
 };
 
 pub fn cases() -> Vec<Case> {
@@ -30,6 +30,7 @@ pub fn cases() -> Vec<Case> {
         a_signal_ends_the_run_and_its_command,
         a_window_that_ends_leaves_its_command_alone,
         a_threshold_whose_action_fails_ends_the_command,
+        a_command_of_the_threshold_does_not_inherit_the_readers_priority,
     ]
 }
 
@@ -241,5 +242,19 @@ fn a_threshold_whose_action_fails_ends_the_command() -> TestOutcome {
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot run `true`"), "{output:?}");
     let reports = JsonReport::parse_all(&String::from_utf8(output.stdout).expect("UTF-8"));
     assert!(reports[0].coverage.wakeups.measured > 0, "{reports:?}");
+    Ok(())
+}
+
+fn a_command_of_the_threshold_does_not_inherit_the_readers_priority() -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("stat");
+    let action = format!("exec:cat /proc/self/stat > {}", file.display());
+    let arguments = ["hist", "--json", "--rt-priority", "7", "--comm", "wl-p?ng", "--threshold", "1ns"];
+    let wakelat = Wakelat::measuring(command(&[&arguments[..], &["--on-threshold", &action]].concat()));
+    assert_eq!(procfs::rt_priority(wakelat.pid()), 7);
+    Workload::PingPong(PingPong::on_one(machine::one_cpu(), 10)).stage().perform();
+    wakelat.report();
+    let stat = fs::read_to_string(&file).expect("the command has ended, because wakelat waits for it");
+    assert_eq!(procfs::rt_priority_in(&stat), 0, "{stat}");
     Ok(())
 }

@@ -51,7 +51,6 @@ pub fn cases() -> Vec<Case> {
         a_signal_ends_a_run_that_waits_for_a_reader,
         too_little_memory_is_an_error_that_names_the_limit,
         the_reader_has_a_real_time_priority_if_that_delays_no_other_task,
-        a_command_of_the_threshold_does_not_inherit_the_readers_priority,
         a_window_shorter_than_the_first_pause_is_reported_as_a_pause,
     ];
     counted.into_iter().chain(others).chain(once).collect()
@@ -407,25 +406,9 @@ fn the_reader_has_a_real_time_priority_if_that_delays_no_other_task() -> TestOut
     Ok(())
 }
 
-fn a_command_of_the_threshold_does_not_inherit_the_readers_priority() -> TestOutcome {
-    let directory = tempfile::tempdir().expect("a directory");
-    let file = directory.path().join("stat");
-    let action = format!("exec:cat /proc/self/stat > {}", file.display());
-    let arguments = ["hist", "--json", "--rt-priority", "7", "--comm", "wl-p?ng", "--threshold", "1ns"];
-    let wakelat = Wakelat::measuring(command(&[&arguments[..], &["--on-threshold", &action]].concat()));
-    assert_eq!(procfs::rt_priority(wakelat.pid()), 7);
-    Workload::PingPong(PingPong::on_one(machine::one_cpu(), 10)).stage().perform();
-    wakelat.report();
-    let stat = fs::read_to_string(&file).expect("the command has ended, because wakelat waits for it");
-    assert_eq!(procfs::rt_priority_in(&stat), 0, "{stat}");
-    Ok(())
-}
-
 fn a_window_shorter_than_the_first_pause_is_reported_as_a_pause() -> TestOutcome {
-    let run = |format: &[&str]| {
-        let arguments = ["hist", "-d", "100ms", "--max-overhead", "0.1%"];
-        Wakelat::measuring(command(&[&arguments[..], format].concat())).end()
-    };
+    let arguments = ["hist", "-d", "100ms", "--max-overhead", "0.1%"];
+    let run = |format: &[&str]| Wakelat::measuring(command(&[&arguments[..], format].concat())).end();
     let text = run(&[]).stdout;
     assert!(text.starts_with("no wakeup was measured: wakelat paused for the whole window"), "{text}");
     let report: Value = serde_json::from_str(&run(&["--json"]).stdout).expect("JSON");

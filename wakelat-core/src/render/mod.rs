@@ -39,6 +39,7 @@ pub(crate) mod coverage_document;
 mod event_document;
 pub(crate) mod key_document;
 pub mod labels;
+mod measured_time;
 mod no_waits;
 pub(crate) mod queued_coverage;
 pub(crate) mod queued_coverage_document;

@@ -1,7 +1,7 @@
 //! Why a report has no waits: the first line of every view for people that has nothing to show.
 
 use super::{
-    queued_coverage,
+    measured_time, queued_coverage,
     style::Style,
     units::{duration, exact, small_share, thousands},
 };
@@ -35,9 +35,13 @@ pub fn reason(report: &Report, style: &Style) -> Option<String> {
     let (seen, below) = (sum(|terms| terms.seen), sum(|terms| terms.below_threshold));
     let excluded = sum(|terms| terms.filtered).saturating_sub(below);
     Some(if seen == 0 {
-        format!("no {what} was seen in {}", measured_time(report, style))
+        format!("no {what} was seen in {}", measured_time::text(report, style))
     } else if excluded >= seen && coverage.filtered_is_own {
-        format!("no {what} but wakelat's own {} was seen in {}", thousands(excluded), measured_time(report, style))
+        format!(
+            "no {what} but wakelat's own {} was seen in {}",
+            thousands(excluded),
+            measured_time::text(report, style)
+        )
     } else if excluded >= seen {
         format!("no {what} matched the filter; it excluded {}", thousands(excluded))
     } else if below > 0 {
@@ -47,13 +51,6 @@ pub fn reason(report: &Report, style: &Style) -> Option<String> {
     } else {
         format!("no {what} led to a wait that ended in this window")
     })
-}
-
-/// How long the programs measured in the window, and that they paused for the rest of it, if they did.
-pub fn measured_time(report: &Report, style: &Style) -> String {
-    let measured_ns = report.measured_ns();
-    let pauses = if measured_ns < report.duration_ns { "; wakelat paused for the rest of the window" } else { "" };
-    format!("{}{pauses}", duration(measured_ns, style.unicode))
 }
 
 /// That no `what` could be measured because the whole window was a pause, if it was one.

@@ -1,7 +1,7 @@
 //! The coverage of waits by the run queue's clock, as text.
 
 use super::{
-    no_waits,
+    measured_time,
     style::{Style, TextStyle},
     text_line::{TextLine, flow, paragraph},
     units::{counted, duration, exact, share, thousands},
@@ -12,14 +12,14 @@ use crate::report::{Report, SwitchInTerms};
 pub fn nothing_measured_reason(report: &Report, terms: &SwitchInTerms, style: &Style) -> String {
     let excluded = terms.filtered.saturating_sub(terms.below_threshold);
     if terms.seen == 0 {
-        format!("no task was switched in within {}", no_waits::measured_time(report, style))
+        format!("no task was switched in within {}", measured_time::text(report, style))
     } else if terms.below_threshold > 0 {
         let threshold = report.threshold.as_ref().map(|threshold| exact(threshold.threshold_ns, style.unicode));
         let of = threshold.map(|threshold| format!(" of {threshold}")).unwrap_or_default();
         format!("no wait reached the threshold{of}; {} were below it", thousands(terms.below_threshold))
     } else if excluded >= terms.seen && report.coverage.filtered_is_own {
         let own = thousands(excluded);
-        format!("no switch-in but wakelat's own {own} was seen in {}", no_waits::measured_time(report, style))
+        format!("no switch-in but wakelat's own {own} was seen in {}", measured_time::text(report, style))
     } else if excluded >= terms.seen {
         format!("no switch-in matched the filter; it excluded {}", thousands(excluded))
     } else {

@@ -1,15 +1,15 @@
 //! The flags of `serve` beside its configuration file.
 
-use std::fs;
+use std::io::Write as _;
 
 use super::*;
 
 /// The settings that `--check` prints for these flags and a file with this text.
 fn settings(flags: &str, file: &str) -> String {
-    let (directory, machine) = testing::arbitrary();
-    let path = directory.path().join("serve.toml");
-    fs::write(&path, file).unwrap();
-    match read(&format!("wakelat serve --config {} {flags}", path.display()), &machine) {
+    let (_directory, machine) = testing::arbitrary();
+    let mut written = tempfile::NamedTempFile::new().unwrap();
+    written.write_all(file.as_bytes()).unwrap();
+    match read(&format!("wakelat serve --config {} {flags}", written.path().display()), &machine) {
         Ok(Command::Serve(config)) => config.settings.to_toml().unwrap(),
         other => panic!("{flags}: {other:?}"),
     }
