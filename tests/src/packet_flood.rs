@@ -38,7 +38,7 @@ impl PacketFlood {
         Ok(Self { broadcast, from, before })
     }
 
-    /// Sends packets, as fast as it can, until `is_enough`, but for [`AT_MOST`].
+    /// Sends packets as fast as it can until `is_enough`, for five seconds at most.
     pub fn send_until(&self, is_enough: impl Fn() -> bool + Sync) {
         /// Packets between two looks: to send them takes less than a millisecond.
         const AT_ONCE: usize = 64;

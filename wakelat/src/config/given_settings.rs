@@ -43,7 +43,7 @@ pub struct TableError {
 }
 
 impl GivenSettings {
-    /// The settings that a file has. Call [`SettingsTable::finish`] afterwards.
+    /// The settings that a file has. Call `finish` of the table afterwards: it finds what was not asked for.
     ///
     /// # Errors
     /// What is wrong with a setting, and where.
