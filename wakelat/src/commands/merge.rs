@@ -7,7 +7,6 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use rustix::fs::Mode;
 
 use super::measurement::Source;
 use crate::{
@@ -27,9 +26,7 @@ pub fn merge(config: &Config) -> Result<StopReason> {
     }
     drop(source);
     let input = config.input.as_ref().context("recordings are given")?;
-    // As with a recording: only its owner may read it.
-    rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    let mut output = Output::of(&config.output)?;
+    let mut output = Output::of_recording(&config.output)?;
     let modified = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let names = member_names(&input.paths)?;
     output.write(|out| {

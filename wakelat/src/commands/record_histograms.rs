@@ -2,8 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::record_view::restrict_to_owner;
-use crate::{collect::Collector, session::View};
+use crate::session::View;
 use wakelat_core::{
     aggregate::{Groups, key::Names},
     recording::{Encoder, Header, HistogramRecorder, start_run},
@@ -46,10 +45,6 @@ impl HistogramView {
 impl View for HistogramView {
     fn takes_groups(&self) -> bool {
         true
-    }
-
-    fn loaded(&mut self, _: &mut Collector) {
-        restrict_to_owner();
     }
 
     fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {

@@ -8,7 +8,6 @@ use std::{
 
 use anyhow::Result;
 use jiff::tz::TimeZone;
-use rustix::fs::Mode;
 use wakelat_common::Class;
 
 use super::event_recorder::EventRecorder;
@@ -102,12 +101,6 @@ fn recorded_machine() -> RecordedMachine {
         cpus_online: cpus.trim().to_owned(),
         time_zone: TimeZone::system().iana_name().unwrap_or_default().to_owned(),
     }
-}
-
-/// Makes files that this process creates readable for their owner only: a recording contains the names of all users' tasks,
-/// as perf's do. Not before the measured command has started, which inherits the mask.
-pub fn restrict_to_owner() {
-    rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }
 
 /// Writes what is measured as a recording.
@@ -227,7 +220,6 @@ impl View for RecordView<'_> {
 
     fn loaded(&mut self, collector: &mut Collector) {
         self.recorder.loaded(collector);
-        restrict_to_owner();
     }
 
     fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {

@@ -43,7 +43,7 @@ pub struct TableError {
 }
 
 impl GivenSettings {
-    /// The settings that a file has. Call `finish` of the table afterwards: it finds what was not asked for.
+    /// The settings that a file has. Call `finish` of the table afterwards: it checks that all keys have been read.
     ///
     /// # Errors
     /// What is wrong with a setting, and where.

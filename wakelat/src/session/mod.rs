@@ -97,7 +97,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     let is_light = program_settings::reader_is_light(config) && shows_causes.is_none();
     let priority = program_settings::raise_priority(config.resources.rt_priority, is_light)?;
     // Before signals are caught: it may wait for the reader of a FIFO.
-    let output = Output::of(&config.output)?;
+    let output = (if view.makes_recording() { Output::of_recording } else { Output::of })(&config.output)?;
     let request = view.request_signal();
     let (mut signals, mut requests) = (Signals::catch(request)?, RequestSignal::catch(request)?);
     let has_cgroups = shows_causes.is_some_and(|groups| groups != CauseGroups::Names);

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+    fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl},
 };
 
 use crate::{config::OutputConfig, status::status};
@@ -56,6 +56,17 @@ impl Output {
                 status(format_args!("waiting for a reader of `{}`", path.display()));
             }
         })
+    }
+
+    /// Opens the output of `config` as [`Self::of`] does, and makes it, and all that this process creates from now on,
+    /// readable for its owner only: a recording contains the names of all users' tasks, as perf's do. Not before the
+    /// measured command has started, which inherits the mask.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or created.
+    pub fn of_recording(config: &OutputConfig) -> Result<Self> {
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
+        Self::of(config)
     }
 
     /// Opens `path`, which the first write truncates, or standard output if there is no path. Blocks until a FIFO has a
@@ -178,7 +189,7 @@ impl Drop for Output {
 mod tests {
     use std::{io::Read as _, sync::mpsc::channel, thread};
 
-    use rustix::fs::{CWD, Mode, mkfifoat};
+    use rustix::fs::{CWD, mkfifoat};
 
     use super::*;
 

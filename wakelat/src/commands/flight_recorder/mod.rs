@@ -12,7 +12,6 @@ use std::{
 };
 
 use anyhow::{Context as _, Error, Result, bail};
-use rustix::fs::Mode;
 use tokio::signal::unix::SignalKind;
 
 use self::check::RepeatedCheck;
@@ -289,8 +288,6 @@ impl View for FlightRecorder {
 
     fn loaded(&mut self, collector: &mut Collector) {
         self.recorder.loaded(collector);
-        // A recording contains the names of all users' tasks: only its owner may read it.
-        rustix::process::umask(Mode::RWXG | Mode::RWXO);
     }
 
     fn begin(&mut self, _: &mut dyn Write) -> io::Result<()> {
