@@ -1,8 +1,8 @@
 //! Paths of cgroups as text.
 //!
 //! A cgroup may have any name without `/` and newline. As text, a byte that is not UTF-8 is `\xff`, as in the names
-//! that systemd escapes. Such a name also has `\x5c` for each backslash. All other names are as they are, above all
-//! those of systemd with `\x2d`; only a name that is itself the text of another one is escaped. So no two paths have
+//! that systemd escapes. Such a name also has `\x5c` for each backslash. All other names are as they are, such as
+//! `dev-a\x2db.swap` of systemd; only a name that is itself the text of another one is escaped. So no two paths have
 //! the same text.
 
 use std::{

@@ -176,7 +176,7 @@ impl ExcludedWaits {
         self.by_class.saturating_add(self.by_filter).saturating_add(self.below_threshold)
     }
 
-    /// The terms with these waits excluded instead of measured, and without those of another class: a measurement of
+    /// The terms with these waits excluded instead of measured, and no waits of another class: a measurement of
     /// the selected classes does not see them.
     fn subtracted_from(self, terms: &CoverageTerms) -> CoverageTerms {
         let excluded = self.by_filter.saturating_add(self.below_threshold);

@@ -31,7 +31,7 @@ impl Collector {
     /// If the kernel refuses to read the map, or `take` fails.
     pub fn totals_after(&mut self, take: impl FnOnce(&mut Self) -> Result<()>) -> Result<CounterTotals> {
         take(self)?;
-        // With the counters of switch-ins: those of each CPU are read at one instant, so no switch-in is in some of its
+        // With the counters of switch-ins: all of one CPU are read at one instant, so no switch-in is in some of its
         // terms only.
         let totals = self.totals()?;
         let [wakeups, preemptions] = settled(|| self.counters());

@@ -174,7 +174,7 @@ impl GivenCapture {
         table.finish().map(|()| given)
     }
 
-    /// These settings, and those of `other` that are not given here. The conditions are one setting.
+    /// These settings; what is not given here is taken from `other`. The conditions are one setting.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {

@@ -63,7 +63,7 @@ impl GivenSettings {
         })
     }
 
-    /// These settings, and those of `other` that are not given here: one by one, also in tables.
+    /// These settings; what is not given here is taken from `other`, one by one, also in tables.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {

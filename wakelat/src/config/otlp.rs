@@ -132,7 +132,7 @@ impl GivenOtlp {
         table.finish().map(|()| given)
     }
 
-    /// These settings, and those of `other` that are not given here.
+    /// These settings; what is not given here is taken from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
