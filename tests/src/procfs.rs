@@ -84,10 +84,12 @@ pub fn ran_ns(tid: u32) -> u64 {
     line.split_whitespace().next().and_then(|field| field.parse().ok()).expect("a number")
 }
 
-/// Whether thread `tid` is blocked and off its CPU: otherwise the kernel answers `running`
+/// Whether thread `tid` waits for an event or a signal and is off its CPU: otherwise the kernel answers `running`
 /// (`task_current_syscall`, lib/syscall.c, which waits for the task to be inactive).
 pub fn is_blocked(tid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{tid}/syscall")).is_ok_and(|line| !line.starts_with("running"))
+    // On its way there, it can be blocked in state `D`: in `sched_setaffinity`, until it is moved to another CPU.
+    matches!(state(tid), Some('S' | 'T'))
+        && fs::read_to_string(format!("/proc/{tid}/syscall")).is_ok_and(|line| !line.starts_with("running"))
 }
 
 /// The threads of process `pid` except its main thread.
@@ -109,9 +111,9 @@ pub fn file_offset(address: u64) -> u64 {
     offset.unwrap_or_else(|| panic!("{address:#x} is not mapped"))
 }
 
-/// The one-letter state of process `pid`: `T` if stopped. None if there is no such process.
-pub fn state(pid: u32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+/// The one-letter state of thread `tid`: `T` if stopped. None if there is no such thread.
+pub fn state(tid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
