@@ -2,6 +2,7 @@
 //! of waiting tasks, and one for each pair of a group that waited and a group that ran.
 
 use crate::{
+    branch_free::{choose, is_some},
     bucket,
     direct_table::{Place, TableKey, TableValue},
     wait_division::{CAUSE_SLOTS, DIVIDED_CAUSES, DividedCause, GroupWords},
@@ -120,14 +121,14 @@ impl PairSum {
     /// Nothing yet.
     pub const EMPTY: Self = Self { ns: 0, waits: 0, last_wait: 0 };
 
-    /// Adds a part, which is not 0, of the wait with this number, which is not 0.
+    /// Adds a part, which may be 0, of the wait with this number, which is not 0. `zero`: see
+    /// [`branch_free`](crate::branch_free).
     #[inline(always)]
-    pub const fn add(&mut self, ns: u64, wait: u64) {
+    pub const fn add(&mut self, ns: u64, wait: u64, zero: u64) {
         self.ns = self.ns.wrapping_add(ns);
-        if self.last_wait != wait {
-            self.waits = self.waits.wrapping_add(1);
-            self.last_wait = wait;
-        }
+        let has_time = is_some(ns, zero);
+        self.waits = self.waits.wrapping_add(1 & has_time & is_some(self.last_wait ^ wait, zero));
+        self.last_wait = choose(has_time, wait, self.last_wait);
     }
 }
 
@@ -245,11 +246,12 @@ impl GroupSums {
         self.preempted[by as usize & (CAUSE_SLOTS - 1)] += 1;
     }
 
-    /// Adds a part, which is not 0, of the wait that was counted last, by the number of its cause.
+    /// Adds a part, which may be 0, of the wait that was counted last, by the number of its cause. `zero`: see
+    /// [`branch_free`](crate::branch_free).
     #[inline(always)]
-    pub const fn add(&mut self, cause: u32, ns: u64) {
+    pub const fn add(&mut self, cause: u32, ns: u64, zero: u64) {
         let wait = self.count;
-        self.causes[cause as usize & (CAUSE_SLOTS - 1)].add(ns, wait);
+        self.causes[cause as usize & (CAUSE_SLOTS - 1)].add(ns, wait, zero);
     }
 }
 
@@ -261,7 +263,7 @@ mod tests {
     use crate::{
         histogram::{HISTOGRAMS, Histogram},
         queue_clock::{MIN_SLOTS, QueueSlot},
-        wait_division::{SliceRing, ThrottledClock},
+        wait_division::{CpuHistory, ThrottledClock},
     };
 
     #[test]
@@ -289,7 +291,7 @@ mod tests {
             (MAX_GROUP_SUMS, LINKS + size_of::<GroupSumsKey>() + size_of::<GroupSums>()),
             (MAX_PAIR_SUMS, LINKS + size_of::<PairKey>() + size_of::<PairSum>()),
             (CPUS * 2, size_of::<GroupSums>()),
-            (CPUS, size_of::<SliceRing>()),
+            (CPUS, size_of::<CpuHistory>()),
             (CPUS * HISTOGRAMS, size_of::<Histogram>()),
             (MIN_SLOTS, size_of::<QueueSlot>() + size_of::<ThrottledClock>()),
         ];
@@ -301,11 +303,13 @@ mod tests {
     fn a_cause_with_several_parts_counts_its_wait_once() {
         let mut sums = GroupSums::EMPTY;
         sums.begin_wait(30);
-        [10, 20].iter().for_each(|ns| sums.add(DividedCause::Task as u32, *ns));
+        [10, 20].iter().for_each(|ns| sums.add(DividedCause::Task as u32, *ns, 0));
         sums.begin_wait(7);
-        sums.add(DividedCause::Task as u32, 7);
+        sums.add(DividedCause::Task as u32, 7, 0);
+        sums.add(DividedCause::Idle as u32, 0, 0);
         let task = sums.causes[DividedCause::Task as usize];
         assert_eq!((task.ns, task.waits), (37, 2));
+        assert_eq!(sums.causes[DividedCause::Idle as usize].waits, 0);
         assert_eq!((sums.count, sums.sum_ns, sums.max_ns), (2, 37, 30));
     }
 

@@ -21,11 +21,16 @@
 //! slice's stolen time and interrupt time are taken to be spread evenly over it, except for the longest interrupt, if it
 //! is known when that was: it is often what woke the task.
 
+mod group_parts;
 mod slice_times;
 
-use crate::queue_clock::TaskTag;
+use crate::{
+    branch_free::{choose, forget, is_less},
+    queue_clock::TaskTag,
+};
 use slice_times::SliceTimes;
 
+pub use group_parts::{EXACT_PARTS, GroupPart, GroupParts, PARTS};
 pub use slice_times::LongestInterrupt;
 
 /// Switches that are kept for each CPU: a power of two, so that a mask keeps an index within bounds.
@@ -166,11 +171,21 @@ impl RunnerSlice {
         Self { began, took: SliceTimes::ZERO, group, rank, cause: cause as u32 }
     }
 
-    /// Why a task of this rank waits while this runs: the number of a [`DividedCause`]. `zero`: see [`forget`].
+    /// Why a task of this rank waits while this runs: the number of a [`DividedCause`]. `zero`: see [`branch_free`](crate::branch_free).
     #[inline(always)]
     const fn cause(&self, rank: u32, zero: u64) -> u32 {
-        choose(is_less(self.rank as u64, rank as u64, zero), DividedCause::Higher as u32, self.cause)
+        choose(is_less(self.rank as u64, rank as u64, zero), DividedCause::Higher as u64, self.cause as u64) as u32
     }
+}
+
+/// What the program keeps of a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct CpuHistory {
+    /// Its last switches.
+    pub slices: SliceRing,
+    /// The parts of the wait that is being divided.
+    pub parts: GroupParts,
 }
 
 /// The last switches of a CPU.
@@ -186,7 +201,7 @@ pub struct SliceRing {
     pub half: u64,
     /// 1 if that wait is one of a preempted task, otherwise 0.
     pub is_preempted: u64,
-    /// Always 0, which only the compiler and the verifier do not know: see [`forget`].
+    /// Always 0, which only the compiler and the verifier do not know: see [`branch_free`](crate::branch_free).
     zero: u64,
     slices: [RunnerSlice; SLICES],
     /// That of each slice, if interrupts are traced.
@@ -208,9 +223,12 @@ pub struct EndingWait {
 
 /// Receives the parts of a wait.
 pub trait DivisionSink {
-    /// A part of `ns`, which may be 0. A cause can have several parts. `cause`: the number of a [`DividedCause`].
-    /// `group`: the group of the task that ran, for a cause that [has one](has_group).
-    fn add(&mut self, cause: u32, group: GroupWords, ns: u64);
+    /// A part of `ns`, which may be 0, in which no slice is counted.
+    fn add(&mut self, cause: DividedCause, ns: u64);
+
+    /// A slice of `ns`, which may be 0. A cause can have several. `cause`: the number of a [`DividedCause`]. `group`: the
+    /// group of the task that ran, for a cause that [has one](has_group).
+    fn add_ran(&mut self, cause: u32, group: GroupWords, ns: u64);
 }
 
 impl Default for SliceRing {
@@ -266,12 +284,13 @@ impl SliceRing {
     pub fn divide(&self, wait: EndingWait, sink: &mut impl DivisionSink) -> (u32, GroupWords) {
         let queued_ns = min(wait.queued_ns, wait.latency_ns);
         let throttled_ns = min(wait.throttled_ns, queued_ns);
-        add(sink, DividedCause::OtherQueue, wait.latency_ns - queued_ns);
-        add(sink, DividedCause::Throttled, throttled_ns);
+        sink.add(DividedCause::OtherQueue, wait.latency_ns - queued_ns);
+        sink.add(DividedCause::Throttled, throttled_ns);
         // The first cause, if it is known before the walk.
-        let throttled = choose(is_less(0, throttled_ns, self.zero), DividedCause::Throttled as u32, NO_CAUSE);
+        let is_throttled = is_less(0, throttled_ns, self.zero);
+        let throttled = choose(is_throttled, DividedCause::Throttled as u64, NO_CAUSE.into());
         let moved = is_less(queued_ns, wait.latency_ns, self.zero);
-        let mut first_cause: u64 = choose(moved, DividedCause::OtherQueue as u32, throttled).into();
+        let mut first_cause = choose(moved, DividedCause::OtherQueue as u64, throttled);
         let (mut rest_ns, mut at) = (queued_ns - throttled_ns, self.pushed);
         let (mut stolen_ns, mut irq_ns) = (self.zero, self.zero);
         let rank = forget(wait.rank.into(), self.zero) as u32;
@@ -292,7 +311,7 @@ impl SliceRing {
             stolen_ns += took.stolen_ns;
             irq_ns += took.irq_ns;
             let cause = slice.cause(rank, self.zero);
-            sink.add(cause, slice.group, forget(took.clock_ns - took.stolen_ns - took.irq_ns, self.zero));
+            sink.add_ran(cause, slice.group, forget(took.clock_ns - took.stolen_ns - took.irq_ns, self.zero));
         }
         // The slice in which the wait began, unless it has been overwritten.
         if rest_ns != 0 && at != 0 && self.pushed - at < SLICES as u64 {
@@ -303,46 +322,20 @@ impl SliceRing {
             stolen_ns += had.stolen_ns;
             irq_ns += had.irq_ns;
             let cause = slice.cause(rank, self.zero);
-            sink.add(cause, slice.group, forget(rest_ns - had.stolen_ns - had.irq_ns, self.zero));
+            sink.add_ran(cause, slice.group, forget(rest_ns - had.stolen_ns - had.irq_ns, self.zero));
             rest_ns = 0;
         }
-        add(sink, DividedCause::Stolen, stolen_ns);
-        add(sink, DividedCause::Interrupt, irq_ns);
-        add(sink, DividedCause::BeforeHistory, rest_ns);
+        sink.add(DividedCause::Stolen, stolen_ns);
+        sink.add(DividedCause::Interrupt, irq_ns);
+        sink.add(DividedCause::BeforeHistory, rest_ns);
         // The slice in which the wait began; a wait of 0 ns began in the last one.
         let in_last = is_less(self.pushed, at + 1, self.zero) & 1;
         let first = &self.slices[at.wrapping_sub(in_last) as usize & (SLICES - 1)];
         let ran = first.cause(rank, self.zero);
-        let walked = choose(is_less(0, rest_ns, self.zero), DividedCause::BeforeHistory as u32, ran);
-        let cause = choose(is_less(first_cause, NO_CAUSE.into(), self.zero), first_cause as u32, walked);
-        (cause, first.group)
+        let walked = choose(is_less(0, rest_ns, self.zero), DividedCause::BeforeHistory as u64, ran.into());
+        let cause = choose(is_less(first_cause, NO_CAUSE.into(), self.zero), first_cause, walked);
+        (cause as u32, first.group)
     }
-}
-
-/// The same value, of which the verifier knows nothing any more. It follows each way through a loop for as long as values
-/// differ in what it knows about them, which would be three times as many ways with each slice.
-#[inline(always)]
-const fn forget(value: u64, zero: u64) -> u64 {
-    value ^ zero
-}
-
-/// All ones if `a` is less than `b`, otherwise 0, for numbers below 2^63. Without a branch, so that the verifier follows
-/// one way; `zero` keeps the compiler from making one.
-#[inline(always)]
-const fn is_less(a: u64, b: u64, zero: u64) -> u64 {
-    forget((a.wrapping_sub(b) as i64 >> 63) as u64, zero)
-}
-
-/// `cause` if `mask` is all ones, `otherwise` if it is 0, without a branch: see [`is_less`].
-#[inline(always)]
-const fn choose(mask: u64, cause: u32, otherwise: u32) -> u32 {
-    otherwise ^ (otherwise ^ cause) & mask as u32
-}
-
-/// The smaller one of two numbers below 2^63, without a branch: see [`is_less`].
-#[inline(always)]
-const fn smaller(a: u64, b: u64, zero: u64) -> u64 {
-    b.wrapping_add(a.wrapping_sub(b) & is_less(a, b, zero))
 }
 
 /// How long the queue of a task's group had been throttled when the task left a CPU: two words, each written at once.
@@ -397,11 +390,6 @@ impl ThrottledClock {
         let moved = (throttled_ns << TAG_BITS).wrapping_sub(self.clock & !((1 << TAG_BITS) - 1));
         if (moved as i64) < 0 { 0 } else { moved >> TAG_BITS }
     }
-}
-
-#[inline(always)]
-fn add(sink: &mut impl DivisionSink, cause: DividedCause, ns: u64) {
-    sink.add(cause as u32, [0; 2], ns);
 }
 
 #[inline(always)]

@@ -17,8 +17,8 @@ use wakelat_common::{
     cpu_words::CpuWords,
     pending_wait::PrevState,
     wait_division::{
-        DividedCause, DivisionSink, EndingWait, GroupWords, NO_WAIT, QueueInstant, RunnerSlice, SliceRing, has_group,
-        rank,
+        CpuHistory, DividedCause, DivisionSink, EndingWait, GroupParts, GroupWords, NO_WAIT, PARTS, QueueInstant,
+        RunnerSlice, SliceRing, rank,
     },
 };
 
@@ -33,7 +33,7 @@ use crate::{
 
 /// This CPU's last switches.
 #[btf_map]
-static LAST_SLICES: PerCpuArray<SliceRing, 1> = PerCpuArray::new();
+static LAST_SLICES: PerCpuArray<CpuHistory, 1> = PerCpuArray::new();
 
 /// The waits of each group. Read and emptied by user space, one half at a time.
 #[btf_map]
@@ -75,10 +75,10 @@ static GROUPS_ARE_NAMES: Global<u32> = Global::new(0);
 #[inline(always)]
 pub fn switch<T: QueuedTask>(words: *mut CpuWords, preempt: bool, prev: T, next: T) {
     switch_with::<LoadedSettings, T, _>(words, preempt, prev, next, |queue, clock_ns| {
-        let ring = LAST_SLICES.get_ptr_mut(0)?;
+        let history = LAST_SLICES.get_ptr_mut(0)?;
         // SAFETY: this CPU's own entry; `sched_switch` runs with interrupts off, so no other run of this program
         // comes between.
-        let ring = unsafe { &mut *ring };
+        let CpuHistory { slices: ring, parts } = unsafe { &mut *history };
         let irq_ns = if interrupt_clock::is_used() {
             interrupt_clock::at_switch(ring.longest_interrupt(), is_ksoftirqd(next))
         } else {
@@ -86,7 +86,7 @@ pub fn switch<T: QueuedTask>(words: *mut CpuWords, preempt: bool, prev: T, next:
         };
         let now = QueueInstant { clock_ns, stolen_ns: queue.stolen_ns(), irq_ns };
         // SAFETY: no arguments, no side effects.
-        Some(CauseHooks { ring, now, cpu: unsafe { bpf_get_smp_processor_id() }, period: 0 })
+        Some(CauseHooks { ring, parts, now, cpu: unsafe { bpf_get_smp_processor_id() }, period: 0 })
     });
 }
 
@@ -100,6 +100,7 @@ fn is_ksoftirqd<T: QueuedTask>(task: T) -> bool {
 /// The history of this CPU, and this switch.
 struct CauseHooks {
     ring: &'static mut SliceRing,
+    parts: &'static mut GroupParts,
     now: QueueInstant,
     cpu: u32,
     /// The number of the measuring period.
@@ -180,7 +181,14 @@ impl CauseHooks {
             throttled_ns: throttled_clocks::since_switch_out(next, pid, self.cpu, self.period),
             rank: rank(next.prio(), next.policy()),
         };
-        let (first, group) = self.ring.divide(wait, &mut CauseSink { sums: &mut *sums, key });
+        self.parts.begin(waiting);
+        let (first, group) = self.ring.divide(wait, &mut CauseSink { sums: &mut *sums, parts: &mut *self.parts });
+        for index in 0..PARTS {
+            let part = self.parts.take(index);
+            if part.ns != 0 {
+                add_pair(sums, PairKey::new(key.cpu, key.half, part.cause, waiting, part.group), part.ns);
+            }
+        }
         if self.is_preempted() {
             let by_own = first == DividedCause::Task as u32 && group == waiting;
             sums.count_preemption(if by_own { BY_OWN_GROUP } else { first });
@@ -231,34 +239,39 @@ fn note_longest<T: QueuedTask>(sums: &mut GroupSums, task: T, pid: u32, latency_
     }
 }
 
-/// Adds the parts of a wait.
+/// Adds the parts of a wait to its group's sums, and keeps those in which tasks ran.
 struct CauseSink<'a> {
     sums: &'a mut GroupSums,
-    key: GroupSumsKey,
+    parts: &'a mut GroupParts,
 }
 
 impl DivisionSink for CauseSink<'_> {
     #[inline(always)]
-    fn add(&mut self, cause: u32, running: GroupWords, ns: u64) {
-        if ns == 0 {
-            return;
-        }
-        self.sums.add(cause, ns);
-        if !has_group(cause) {
-            return;
-        }
-        let key = PairKey::new(self.key.cpu, self.key.half, cause, self.key.waiting, running);
-        let wait = self.sums.count;
-        let direct = direct_table::find(&DIRECT_PAIRS, PAIR_PLACES.load(), self.key.cpu, self.key.half, &key);
-        if let Some(pair) = direct.or_else(|| PAIR_SUMS.get_ptr_mut(key)) {
-            // SAFETY: the element is written only by this CPU, with interrupts off.
-            unsafe { (*pair).add(ns, wait) };
-        } else {
-            let mut first = PairSum::EMPTY;
-            first.add(ns, wait);
-            if PAIR_SUMS.insert(key, first, BPF_ANY.into()).is_err() {
-                self.sums.pairs_lost += 1;
-            }
-        }
+    fn add(&mut self, cause: DividedCause, ns: u64) {
+        self.sums.add(cause as u32, ns, self.parts.zero());
+    }
+
+    #[inline(always)]
+    fn add_ran(&mut self, cause: u32, running: GroupWords, ns: u64) {
+        self.sums.add(cause, ns, self.parts.zero());
+        self.parts.add(cause, running, ns);
+    }
+}
+
+/// Adds a part of the wait that was counted last in `sums` to its pair.
+#[inline(always)]
+fn add_pair(sums: &mut GroupSums, key: PairKey, ns: u64) {
+    let wait = sums.count;
+    let direct = direct_table::find(&DIRECT_PAIRS, PAIR_PLACES.load(), key.cpu, key.half(), &key);
+    if let Some(pair) = direct.or_else(|| PAIR_SUMS.get_ptr_mut(key)) {
+        // SAFETY: the element is written only by this CPU, with interrupts off.
+        unsafe { (*pair).add(ns, wait, 0) };
+        return;
+    }
+    let mut first = PairSum::EMPTY;
+    first.add(ns, wait, 0);
+    // A full map takes long to say so: it is not asked again in this half.
+    if sums.pairs_lost != 0 || PAIR_SUMS.insert(key, first, BPF_ANY.into()).is_err() {
+        sums.pairs_lost += 1;
     }
 }

@@ -1,6 +1,7 @@
 //! What the time of a slice consists of, and that of its last part.
 
-use super::{QueueInstant, is_less, min, smaller};
+use super::{QueueInstant, min};
+use crate::branch_free::{is_less, smaller};
 
 /// The longest interrupt or softirq of a slice; all 0 if there was none, or if it is not known when they were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +38,7 @@ impl SliceTimes {
     }
 
     /// What the last `rest_ns` of the slice took: all of it if it is shorter. The `longest` interrupt is where it was; stolen
-    /// time and other interrupts are spread evenly. `zero`: see [`forget`](super::forget).
+    /// time and other interrupts are spread evenly. `zero`: see [`branch_free`](crate::branch_free).
     #[inline(always)]
     pub(super) const fn last(&self, rest_ns: u64, longest: LongestInterrupt, zero: u64) -> Self {
         /// Precision of the proportion. A slice of more than 78 hours (2^48 ns) overflows.

@@ -11,7 +11,11 @@ const B: GroupWords = [9, 0];
 struct Parts(Vec<(DividedCause, GroupWords, u64)>);
 
 impl DivisionSink for Parts {
-    fn add(&mut self, cause: u32, group: GroupWords, ns: u64) {
+    fn add(&mut self, cause: DividedCause, ns: u64) {
+        self.add_ran(cause as u32, [0; 2], ns);
+    }
+
+    fn add_ran(&mut self, cause: u32, group: GroupWords, ns: u64) {
         if ns > 0 {
             let group = if has_group(cause) { group } else { [0; 2] };
             self.0.push((DividedCause::ALL[cause as usize], group, ns));

@@ -36,10 +36,10 @@ pub fn totals(waits: &[(GroupWords, &[TestPart])]) -> CauseTotals {
             sums.count_preemption(if by_own { BY_OWN_GROUP } else { *first as u32 });
         }
         for (cause, running, ns) in parts.iter().filter(|(.., ns)| *ns > 0) {
-            sums.add(*cause as u32, *ns);
+            sums.add(*cause as u32, *ns, 0);
             if has_group(*cause as u32) {
                 let pair = pairs.entry((*cause as u32, *waiting, *running)).or_insert(PairSum::EMPTY);
-                pair.add(*ns, sums.count);
+                pair.add(*ns, sums.count, 0);
             }
         }
     }
