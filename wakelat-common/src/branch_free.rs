@@ -12,13 +12,13 @@ pub(crate) const fn forget(value: u64, zero: u64) -> u64 {
 /// from making a branch.
 #[inline(always)]
 pub(crate) const fn is_less(a: u64, b: u64, zero: u64) -> u64 {
-    forget((a.wrapping_sub(b) as i64 >> 63) as u64, zero)
+    forget((forget(a.wrapping_sub(b), zero) as i64 >> 63) as u64, zero)
 }
 
 /// All ones if `value` is not 0, otherwise 0. `zero`: see [`is_less`].
 #[inline(always)]
 pub(crate) const fn is_some(value: u64, zero: u64) -> u64 {
-    forget(((value | value.wrapping_neg()) as i64 >> 63) as u64, zero)
+    forget(((value | zero.wrapping_sub(value)) as i64 >> 63) as u64, zero)
 }
 
 /// `one` if `mask` is all ones, `otherwise` if it is 0.
