@@ -4,32 +4,32 @@
 /// The same value, of which the verifier knows nothing any more. `zero` is 0, which only the compiler and the verifier do
 /// not know.
 #[inline(always)]
-pub(crate) const fn forget(value: u64, zero: u64) -> u64 {
+pub const fn forget(value: u64, zero: u64) -> u64 {
     value ^ zero
 }
 
 /// All ones if `a` is less than `b`, otherwise 0, for numbers below 2^63. `zero`: see [`forget`]; it also keeps the compiler
 /// from making a branch.
 #[inline(always)]
-pub(crate) const fn is_less(a: u64, b: u64, zero: u64) -> u64 {
+pub const fn is_less(a: u64, b: u64, zero: u64) -> u64 {
     forget((forget(a.wrapping_sub(b), zero) as i64 >> 63) as u64, zero)
 }
 
 /// All ones if `value` is not 0, otherwise 0. `zero`: see [`is_less`].
 #[inline(always)]
-pub(crate) const fn is_some(value: u64, zero: u64) -> u64 {
+pub const fn is_some(value: u64, zero: u64) -> u64 {
     forget(((value | zero.wrapping_sub(value)) as i64 >> 63) as u64, zero)
 }
 
 /// `one` if `mask` is all ones, `otherwise` if it is 0.
 #[inline(always)]
-pub(crate) const fn choose(mask: u64, one: u64, otherwise: u64) -> u64 {
+pub const fn choose(mask: u64, one: u64, otherwise: u64) -> u64 {
     otherwise ^ (otherwise ^ one) & mask
 }
 
 /// The smaller one of two numbers below 2^63. `zero`: see [`is_less`].
 #[inline(always)]
-pub(crate) const fn smaller(a: u64, b: u64, zero: u64) -> u64 {
+pub const fn smaller(a: u64, b: u64, zero: u64) -> u64 {
     choose(is_less(a, b, zero), a, b)
 }
 

@@ -4,7 +4,7 @@
 //! code. Without the `user` feature the crate builds without std, for the BPF target.
 #![cfg_attr(not(any(feature = "user", test)), no_std)]
 
-mod branch_free;
+pub mod branch_free;
 pub mod bucket;
 pub mod cause_sums;
 pub mod classic_fields;

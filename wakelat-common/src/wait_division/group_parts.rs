@@ -14,7 +14,7 @@ pub const EXACT_PARTS: usize = 4;
 /// Most parts of a wait.
 pub const PARTS: usize = EXACT_PARTS + WITHOUT_GROUP as usize;
 
-/// The number of causes that [have a group](super::has_group): stands for all causes that have none.
+/// The number of causes that [have a group](super::has_group). Causes without one are added up under this number.
 const WITHOUT_GROUP: u64 = DividedCause::KernelThread as u64 + 1;
 
 /// Room for the parts, and for the time of causes without a group, which is not used: a power of two, so that a mask keeps
