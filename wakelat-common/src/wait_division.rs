@@ -229,6 +229,9 @@ pub trait DivisionSink {
     /// A slice of `ns`, which may be 0. A cause can have several. `cause`: the number of a [`DividedCause`]. `group`: the
     /// group of the task that ran, for a cause that [has one](has_group).
     fn add_ran(&mut self, cause: u32, group: GroupWords, ns: u64);
+
+    /// The same for the only slice of a wait, which is the most common.
+    fn add_only(&mut self, cause: u32, group: GroupWords, ns: u64);
 }
 
 impl Default for SliceRing {
@@ -322,7 +325,12 @@ impl SliceRing {
             stolen_ns += had.stolen_ns;
             irq_ns += had.irq_ns;
             let cause = slice.cause(rank, self.zero);
-            sink.add_ran(cause, slice.group, forget(rest_ns - had.stolen_ns - had.irq_ns, self.zero));
+            let ran_ns = forget(rest_ns - had.stolen_ns - had.irq_ns, self.zero);
+            if at + 1 == self.pushed {
+                sink.add_only(cause, slice.group, ran_ns);
+            } else {
+                sink.add_ran(cause, slice.group, ran_ns);
+            }
             rest_ns = 0;
         }
         sink.add(DividedCause::Stolen, stolen_ns);

@@ -18,7 +18,7 @@ use wakelat_common::{
     pending_wait::PrevState,
     wait_division::{
         CpuHistory, DividedCause, DivisionSink, EndingWait, GroupParts, GroupWords, NO_WAIT, PARTS, QueueInstant,
-        RunnerSlice, SliceRing, rank,
+        RunnerSlice, SliceRing, has_group, rank,
     },
 };
 
@@ -184,6 +184,9 @@ impl CauseHooks {
         self.parts.begin(waiting);
         let (first, group) = self.ring.divide(wait, &mut CauseSink { sums: &mut *sums, parts: &mut *self.parts });
         for index in 0..PARTS {
+            if index as u64 >= self.parts.end() {
+                break;
+            }
             let part = self.parts.take(index);
             if part.ns != 0 {
                 add_pair(sums, PairKey::new(key.cpu, key.half, part.cause, waiting, part.group), part.ns);
@@ -255,6 +258,14 @@ impl DivisionSink for CauseSink<'_> {
     fn add_ran(&mut self, cause: u32, running: GroupWords, ns: u64) {
         self.sums.add(cause, ns, self.parts.zero());
         self.parts.add(cause, running, ns);
+    }
+
+    #[inline(always)]
+    fn add_only(&mut self, cause: u32, running: GroupWords, ns: u64) {
+        self.sums.add(cause, ns, self.parts.zero());
+        if has_group(cause) {
+            self.parts.set_only(cause, running, ns);
+        }
     }
 }
 

@@ -46,6 +46,8 @@ impl GroupPart {
 pub struct GroupParts {
     /// How many of the [`EXACT_PARTS`] are in use.
     used: u64,
+    /// The index after the last part that is in use.
+    end: u64,
     /// The last random number.
     random: u64,
     /// Always 0: see [`branch_free`](crate::branch_free).
@@ -61,7 +63,7 @@ impl Default for GroupParts {
 
 impl GroupParts {
     /// No parts. So are zeros, because no task has a group of zeros.
-    pub const EMPTY: Self = Self { used: 0, random: 0, zero: 0, parts: [GroupPart::NONE; ROOM] };
+    pub const EMPTY: Self = Self { used: 0, end: 0, random: 0, zero: 0, parts: [GroupPart::NONE; ROOM] };
 
     /// 0: see [`branch_free`](crate::branch_free).
     #[inline(always)]
@@ -75,6 +77,15 @@ impl GroupParts {
         self.parts[0].group = own;
         self.parts[0].cause = DividedCause::Task as u32;
         self.used = 1;
+        self.end = 1;
+    }
+
+    /// The only time of a wait that was begun, which may be 0: like [`Self::add`], but faster. `cause`: one that [has a
+    /// group](super::has_group).
+    #[inline(always)]
+    pub const fn set_only(&mut self, cause: u32, group: GroupWords, ns: u64) {
+        self.parts[1] = GroupPart { group, ns, cause, reserved: 0 };
+        self.end = 2;
     }
 
     /// Adds a time, which may be 0, to the part of this cause and group. A cause without a group has no part.
@@ -97,7 +108,10 @@ impl GroupParts {
         let is_exact = is_less(at, EXACT_PARTS as u64, zero) & has_group;
         self.used += is_new & is_exact & 1;
         let shared = EXACT_PARTS as u64 + smaller(cause as u64, WITHOUT_GROUP, zero);
-        let part = &mut self.parts[choose(is_exact, at, shared) as usize & (ROOM - 1)];
+        let place = choose(is_exact, at, shared);
+        let is_last = is_less(self.end, place + 1, zero) & has_group;
+        self.end = choose(is_last, place + 1, self.end);
+        let part = &mut self.parts[place as usize & (ROOM - 1)];
         part.ns = part.ns.wrapping_add(ns);
         // It becomes the part's group with the probability of its share of the time: always, if it is the only one, and
         // never without time.
@@ -108,7 +122,13 @@ impl GroupParts {
         part.cause = choose(is_drawn, cause as u64, part.cause as u64) as u32;
     }
 
-    /// Removes and returns a part, by its index below [`PARTS`]: of no time if there is none.
+    /// The index after the last part: at most [`PARTS`].
+    #[inline(always)]
+    pub const fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Removes and returns the part with this index, below [`Self::end`]. It can be without time.
     #[inline(always)]
     pub const fn take(&mut self, index: usize) -> GroupPart {
         let part = &mut self.parts[index & (ROOM - 1)];
@@ -141,7 +161,7 @@ mod tests {
     fn parts_of(parts: &mut GroupParts, slices: &[(u32, u64, u64)]) -> Vec<(u32, GroupWords, u64)> {
         parts.begin(OWN);
         slices.iter().for_each(|(cause, group, ns)| parts.add(*cause, [*group, 0], *ns));
-        let taken: Vec<GroupPart> = (0..PARTS).map(|index| parts.take(index)).collect();
+        let taken: Vec<GroupPart> = (0..parts.end() as usize).map(|index| parts.take(index)).collect();
         taken.iter().filter(|part| part.ns > 0).map(|part| (part.cause, part.group, part.ns)).collect()
     }
 
@@ -152,6 +172,19 @@ mod tests {
         let found = parts_of(&mut GroupParts::default(), &slices);
         let expected = [(TASK, 1, 8), (TASK, 2, 10), (TASK, 3, 1), (2, 2, 9)];
         assert_eq!(found, expected.map(|(cause, group, ns)| (cause, [group, 0], ns)));
+    }
+
+    #[test]
+    fn the_only_slice_of_a_wait_leaves_nothing_to_the_next_one() {
+        let mut parts = GroupParts::default();
+        for group in [OWN, [2, 0]] {
+            parts.begin(OWN);
+            parts.set_only(TASK, group, 5);
+            let taken = [0, 1].map(|index| parts.take(index));
+            assert_eq!((parts.end(), taken[0].ns), (2, 0));
+            assert_eq!((taken[1].cause, taken[1].group, taken[1].ns), (TASK, group, 5));
+        }
+        assert_eq!(parts_of(&mut parts, &[(TASK, 3, 1)]), [(TASK, [3, 0], 1)]);
     }
 
     #[test]

@@ -21,6 +21,11 @@ impl DivisionSink for Parts {
             self.0.push((DividedCause::ALL[cause as usize], group, ns));
         }
     }
+
+    fn add_only(&mut self, cause: u32, group: GroupWords, ns: u64) {
+        assert!(self.0.iter().all(|(cause, ..)| !has_group(*cause as u32)));
+        self.add_ran(cause, group, ns);
+    }
 }
 
 fn at(clock_ns: u64) -> QueueInstant {
