@@ -171,7 +171,8 @@ impl RunnerSlice {
         Self { began, took: SliceTimes::ZERO, group, rank, cause: cause as u32 }
     }
 
-    /// Why a task of this rank waits while this runs: the number of a [`DividedCause`]. `zero`: see [`branch_free`](crate::branch_free).
+    /// Why a task of this rank waits while this runs: the number of a [`DividedCause`]. `zero`: see
+    /// [`branch_free`](crate::branch_free).
     #[inline(always)]
     const fn cause(&self, rank: u32, zero: u64) -> u32 {
         choose(is_less(self.rank as u64, rank as u64, zero), DividedCause::Higher as u64, self.cause as u64) as u32
@@ -223,7 +224,7 @@ pub struct EndingWait {
 
 /// Receives the parts of a wait.
 pub trait DivisionSink {
-    /// A part of `ns`, which may be 0, in which no slice is counted.
+    /// A part of `ns`, which may be 0, of a cause that is not what ran.
     fn add(&mut self, cause: DividedCause, ns: u64);
 
     /// A slice of `ns`, which may be 0. A cause can have several. `cause`: the number of a [`DividedCause`]. `group`: the
