@@ -251,7 +251,9 @@ struct CauseSink<'a> {
 impl DivisionSink for CauseSink<'_> {
     #[inline(always)]
     fn add(&mut self, cause: DividedCause, ns: u64) {
-        self.sums.add(cause as u32, ns, self.parts.zero());
+        if ns != 0 {
+            self.sums.add(cause as u32, ns, self.parts.zero());
+        }
     }
 
     #[inline(always)]
