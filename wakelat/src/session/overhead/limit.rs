@@ -24,8 +24,8 @@
 //!    by themselves, so that the limit holds even if user space is late.
 //! 3. At the end of a period, the next one follows at once if the bucket allows it. Otherwise the programs
 //!    stop until the bucket holds the cost of the next period, and a random amount more.
-//! 4. The kernel also calls the programs in a pause. If these calls take most of what flows in, pauses
-//!    are long ([`DETACHED_NS`]), and the programs are detached for them (the ones of `--tree` stay).
+//! 4. The kernel also calls the programs in a pause. If these calls, and checking what they take, need most of what
+//!    flows in, pauses are long ([`DETACHED_NS`]), and the programs are detached for them (the ones of `--tree` stay).
 //! 5. One task in 2^shift is sampled; with the run queue's clock, and if the kernel aggregates, every task.
 //!    If measuring has cost more per time than flows in, the shift rises at once by the binary logarithm of
 //!    the excess, rounded up, to at most `MAX_SHIFT`. It falls by one after `CALM_PERIODS` cheap periods in
@@ -84,7 +84,7 @@ const MANY_RUNS: f64 = 1_000.0;
 /// Price of a run after the programs have stopped, before one was timed: ns.
 const FIRST_STOPPED_PRICE_NS: f64 = 10.0;
 /// The weight of that price: runs.
-const FIRST_STOPPED_RUNS: f64 = 20_000.0;
+const FIRST_STOPPED_RUNS: f64 = 5_000.0;
 /// Like [`MANY_RUNS`], after the programs have stopped: this price decides whether they are detached for seconds, so it
 /// follows more slowly.
 const MANY_STOPPED_RUNS: f64 = 200_000.0;
@@ -98,13 +98,15 @@ const SHORTEST_PAUSE_NS: f64 = 5e7;
 /// The shortest pause for which programs are detached: ns. Attaching and detaching patch the kernel's code,
 /// with an interrupt to every CPU.
 pub const DETACHED_NS: f64 = 2e9;
-/// The programs are detached for pauses if calling the stopped programs takes more than this part of the
-/// inflow, and no longer if it takes less than half of that.
+/// The programs are detached for pauses if calling the stopped programs and checking what that takes need more than this
+/// part of the inflow, and no longer if they need less than half of that.
 const DETACH_ABOVE: f64 = 0.7;
 
 /// Time that counts as much as all earlier time in what pauses take: ns. How often tasks switch varies much from one tenth
 /// of a second to the next.
 const SHARE_NS: f64 = 5e8;
+/// New times of this many checks count as much as all earlier ones in the price of a check.
+const MANY_CHECKS: f64 = 5.0;
 
 /// Keeps the overhead below a limit.
 #[derive(Clone, Copy, Debug)]
@@ -130,8 +132,9 @@ pub struct OverheadLimit {
     stopped_share: RecentMean,
     /// Whether the last period took at most half of what flows in.
     is_calm: bool,
-    /// What wakelat itself takes in a pause: ns of CPU time per ns.
-    idle_share: RecentMean,
+    /// wakelat's CPU time for a check while the programs are stopped, with everything else that it does since the check
+    /// before: ns.
+    price_of_check: RecentMean,
     /// The number of checks in pauses.
     checks: usize,
     /// Whether the programs are detached for pauses.
@@ -167,7 +170,7 @@ impl OverheadLimit {
             price_of_detaching: 2.0 * attaching_ns as f64,
             stopped_share: RecentMean::unknown(SHARE_NS),
             is_calm: false,
-            idle_share: RecentMean::unknown(SHARE_NS),
+            price_of_check: RecentMean::unknown(MANY_CHECKS),
             checks: 0,
             detaches: false,
             is_detached: false,
@@ -288,9 +291,8 @@ impl OverheadLimit {
         let length_ns = now.at_ns.saturating_sub(before.at_ns);
         self.checks += 1;
         // Until the first check of a run, wakelat also does other things than to check.
-        if length_ns > 0 && self.checks > 1 {
-            let share = now.tool_ns.saturating_sub(before.tool_ns) as f64 / length_ns as f64;
-            self.idle_share.add(share, length_ns as f64);
+        if self.checks > 1 && !self.is_detached {
+            self.price_of_check.add(now.tool_ns.saturating_sub(before.tool_ns) as f64, 1.0);
         }
         if self.is_detached {
             if self.capacity() < self.price_of_detaching {
@@ -359,7 +361,7 @@ impl OverheadLimit {
         let share = runs as f64 / attached_ns as f64 * self.stopped.ns();
         self.stopped_share.add(share, attached_ns as f64);
         let above = DETACH_ABOVE * self.inflow_of(self.short_round_ns()) * if self.detaches { 0.5 } else { 1.0 };
-        let detaches = self.stopped_share.value() > above;
+        let detaches = self.stopped_share.value() + self.checks_share() > above;
         if self.detaches && !detaches {
             // The bucket of short rounds is smaller, but fills faster. Together with what the larger one held, that
             // would be too much within one window.

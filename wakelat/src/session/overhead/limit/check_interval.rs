@@ -7,10 +7,11 @@ use super::OverheadLimit;
 const OFTEN_NS: f64 = 1e8;
 const RARELY_NS: f64 = 5e8;
 const CHECK_PER_LIMIT_NS: f64 = 1e10;
-/// From the start of a run to its first check, and from that to the second: ns. How often the kernel calls the programs is not
-/// known before, and the calls of stopped programs until a later check can cost what a small limit allows in a second. The
-/// first check is so early that it can miss what the load does.
-const FIRST_INTERVALS_NS: [u64; 2] = [10_000_000, 40_000_000];
+/// From the start of a run to its first check, from that to the second, and from that to the third: ns. How often the kernel
+/// calls the programs is not known before, and the calls of stopped programs until a later check can cost what a small limit
+/// allows in a second. The first check is so early that it can miss what the load does, and the second one that the price of a
+/// call is still close to the assumed one.
+const FIRST_INTERVALS_NS: [u64; 3] = [10_000_000, 40_000_000, 100_000_000];
 /// The part of the inflow for checks in a pause that does not make them rarer.
 const CHECKS_SHARE: f64 = 0.2;
 
@@ -26,8 +27,18 @@ impl OverheadLimit {
         if let Some(interval_ns) = FIRST_INTERVALS_NS.get(self.checks) {
             return *interval_ns;
         }
+        self.later_interval_ns() as u64
+    }
+
+    /// What checks take in a pause: ns of CPU time per ns.
+    pub(super) fn checks_share(&self) -> f64 {
+        self.price_of_check.value() / self.later_interval_ns()
+    }
+
+    /// Time between two checks in a pause, after the first ones of a run: ns.
+    fn later_interval_ns(&self) -> f64 {
         let often = (self.limit * CHECK_PER_LIMIT_NS).max(OFTEN_NS);
-        (often * (1.0 + self.idle_share.value() / (CHECKS_SHARE * self.inflow()))).min(RARELY_NS) as u64
+        (often + self.price_of_check.value() / (CHECKS_SHARE * self.inflow())).min(RARELY_NS)
     }
 }
 
@@ -63,8 +74,8 @@ mod tests {
 
     #[test]
     fn checks_are_up_to_half_a_second_apart_if_the_limit_is_large_or_they_take_much_of_it() {
-        assert_eq!(due_ms::<4>(&mut limit(100_000), 0), [10, 50, 550, 1_050]);
-        assert_eq!(due_ms::<4>(&mut limit(1_000), 300_000), [10, 50, 550, 1_050]);
+        assert_eq!(due_ms::<4>(&mut limit(100_000), 0), [10, 50, 150, 650]);
+        assert_eq!(due_ms::<4>(&mut limit(1_000), 150_000), [10, 50, 150, 650]);
     }
 
     #[test]
