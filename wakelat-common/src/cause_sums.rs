@@ -121,7 +121,14 @@ impl PairSum {
     /// Nothing yet.
     pub const EMPTY: Self = Self { ns: 0, waits: 0, last_wait: 0 };
 
-    /// Adds a part, which may be 0, of the wait with this number, which is not 0. `zero`: see
+    /// Adds the only part of a wait: more than 0 ns.
+    #[inline(always)]
+    pub const fn add_only(&mut self, ns: u64) {
+        self.ns = self.ns.wrapping_add(ns);
+        self.waits += 1;
+    }
+
+    /// Adds one of several parts, which may be 0, of the wait with this number, which is not 0. `zero`: see
     /// [`branch_free`](crate::branch_free).
     #[inline(always)]
     pub const fn add(&mut self, ns: u64, wait: u64, zero: u64) {
@@ -246,7 +253,13 @@ impl GroupSums {
         self.preempted[by as usize & (CAUSE_SLOTS - 1)] += 1;
     }
 
-    /// Adds a part, which may be 0, of the wait that was counted last, by the number of its cause. `zero`: see
+    /// Adds the only part of a cause, by its number, in the wait that was counted last: more than 0 ns.
+    #[inline(always)]
+    pub const fn add_only(&mut self, cause: u32, ns: u64) {
+        self.causes[cause as usize & (CAUSE_SLOTS - 1)].add_only(ns);
+    }
+
+    /// Adds one of several parts of a cause, which may be 0, in the wait that was counted last. `zero`: see
     /// [`branch_free`](crate::branch_free).
     #[inline(always)]
     pub const fn add(&mut self, cause: u32, ns: u64, zero: u64) {

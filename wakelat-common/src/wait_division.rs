@@ -23,15 +23,14 @@
 
 mod group_parts;
 mod slice_times;
+mod throttled_clock;
 
-use crate::{
-    branch_free::{choose, forget, is_less},
-    queue_clock::TaskTag,
-};
+use crate::branch_free::{choose, forget, is_less};
 use slice_times::SliceTimes;
 
 pub use group_parts::{EXACT_PARTS, GroupPart, GroupParts, PARTS};
 pub use slice_times::LongestInterrupt;
+pub use throttled_clock::ThrottledClock;
 
 /// Switches that are kept for each CPU: a power of two, so that a mask keeps an index within bounds.
 pub const SLICES: usize = 64;
@@ -222,6 +221,19 @@ pub struct EndingWait {
     pub rank: u32,
 }
 
+/// Where the walk through the slices of a wait has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WalkEnd {
+    /// The number of the first cause if it was known before the walk, otherwise [`NO_CAUSE`].
+    first_cause: u64,
+    /// How many switches came before the oldest slice of the wait.
+    at: u64,
+    /// The part of the wait before the oldest slice that is kept: ns.
+    rest_ns: u64,
+    /// The rank of the waiting task.
+    rank: u32,
+}
+
 /// Receives the parts of a wait.
 pub trait DivisionSink {
     /// A part of `ns`, which may be 0, of a cause that is not what ran.
@@ -283,9 +295,9 @@ impl SliceRing {
     /// A throttled group is taken to have been throttled first, and to have waited its turn afterwards: whatever ran
     /// while it was throttled is no cause.
     ///
-    /// Returns the first cause, with the group of the task that ran: for a preempted task, who preempted it.
+    /// Returns where the walk has ended, for [`Self::first_cause`].
     #[inline(always)]
-    pub fn divide(&self, wait: EndingWait, sink: &mut impl DivisionSink) -> (u32, GroupWords) {
+    pub fn divide(&self, wait: EndingWait, sink: &mut impl DivisionSink) -> WalkEnd {
         let queued_ns = min(wait.queued_ns, wait.latency_ns);
         let throttled_ns = min(wait.throttled_ns, queued_ns);
         sink.add(DividedCause::OtherQueue, wait.latency_ns - queued_ns);
@@ -337,67 +349,20 @@ impl SliceRing {
         sink.add(DividedCause::Stolen, stolen_ns);
         sink.add(DividedCause::Interrupt, irq_ns);
         sink.add(DividedCause::BeforeHistory, rest_ns);
+        WalkEnd { first_cause, at, rest_ns, rank }
+    }
+
+    /// The first cause of a wait that was divided, with the group of the task that ran then: for a preempted task, who
+    /// preempted it.
+    #[inline(always)]
+    pub fn first_cause(&self, end: WalkEnd) -> (u32, GroupWords) {
         // The slice in which the wait began; a wait of 0 ns began in the last one.
-        let in_last = is_less(self.pushed, at + 1, self.zero) & 1;
-        let first = &self.slices[at.wrapping_sub(in_last) as usize & (SLICES - 1)];
-        let ran = first.cause(rank, self.zero);
-        let walked = choose(is_less(0, rest_ns, self.zero), DividedCause::BeforeHistory as u64, ran.into());
-        let cause = choose(is_less(first_cause, NO_CAUSE.into(), self.zero), first_cause, walked);
+        let in_last = is_less(self.pushed, end.at + 1, self.zero) & 1;
+        let first = &self.slices[end.at.wrapping_sub(in_last) as usize & (SLICES - 1)];
+        let ran = first.cause(end.rank, self.zero);
+        let walked = choose(is_less(0, end.rest_ns, self.zero), DividedCause::BeforeHistory as u64, ran.into());
+        let cause = choose(is_less(end.first_cause, NO_CAUSE.into(), self.zero), end.first_cause, walked);
         (cause as u32, first.group)
-    }
-}
-
-/// How long the queue of a task's group had been throttled when the task left a CPU: two words, each written at once.
-///
-/// Tasks can share an element, like a [`crate::queue_clock::QueueSlot`]. Both words carry a part of the task's tag, so
-/// that no task takes another's clock for its own, even if two CPUs write at the same time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct ThrottledClock {
-    /// Bits 0–31: the tag; 32–55: the CPU, because a group has a queue, with its own clock, on each; 56–63: the number of
-    /// the [measuring period](crate::queue_clock::MeasuringPeriod), because what the task did in a pause is unknown.
-    owner: u64,
-    /// Bits 0–15: a part of the tag; above: the clock in ns, modulo 2^48 (78 hours).
-    clock: u64,
-}
-
-/// The bits of a tag in [`ThrottledClock::clock`].
-const TAG_BITS: u32 = 16;
-
-impl ThrottledClock {
-    /// The two words, as a program reads them.
-    #[inline(always)]
-    pub const fn from_words([owner, clock]: [u64; 2]) -> Self {
-        Self { owner, clock }
-    }
-
-    /// The two words, as a program writes them.
-    #[inline(always)]
-    pub const fn to_words(self) -> [u64; 2] {
-        [self.owner, self.clock]
-    }
-
-    /// The clock (ns) at which a task leaves a CPU in the measuring period of this number.
-    #[inline(always)]
-    pub const fn of(tag: TaskTag, cpu: u32, period: u8, throttled_ns: u64) -> Self {
-        let low = tag.bits() as u64 & ((1 << TAG_BITS) - 1);
-        let owner = (period as u64) << 56 | (cpu as u64 & 0xff_ffff) << 32 | tag.bits() as u64;
-        Self { owner, clock: throttled_ns << TAG_BITS | low }
-    }
-
-    /// Whether this is the clock at which this task left this CPU in this measuring period.
-    #[inline(always)]
-    pub const fn is_of(&self, tag: TaskTag, cpu: u32, period: u8) -> bool {
-        let own = Self::of(tag, cpu, period, 0);
-        self.owner == own.owner && (self.clock ^ own.clock) & ((1 << TAG_BITS) - 1) == 0
-    }
-
-    /// How long the queue was throttled since then, if its clock is at `throttled_ns` now: ns. 0 if that clock is behind:
-    /// the task has moved to another cgroup, and so to another queue.
-    #[inline(always)]
-    pub const fn since(&self, throttled_ns: u64) -> u64 {
-        let moved = (throttled_ns << TAG_BITS).wrapping_sub(self.clock & !((1 << TAG_BITS) - 1));
-        if (moved as i64) < 0 { 0 } else { moved >> TAG_BITS }
     }
 }
 

@@ -130,17 +130,18 @@ impl<T: QueuedTask> SwitchHooks<T> for CauseHooks {
     /// here, so that the verifier follows the loop once.
     #[inline(always)]
     fn end(&mut self, next: T, pid: u32) -> Option<bool> {
+        if pid == 0 {
+            self.ring.push(RunnerSlice::idle(self.now));
+            return None;
+        }
+        let group = group(next);
         // SAFETY: a word of this CPU's entry, read in one access.
         let latency_ns = unsafe { (&raw const self.ring.ended_ns).read_volatile() };
         if latency_ns != NO_WAIT {
-            self.divide(next, pid, latency_ns);
+            self.divide(next, pid, group, latency_ns);
         }
-        self.ring.push(if pid == 0 {
-            RunnerSlice::idle(self.now)
-        } else {
-            let rank = rank(next.prio(), next.policy());
-            RunnerSlice::task(self.now, group(next), rank, next.is_kernel_thread())
-        });
+        let rank = rank(next.prio(), next.policy());
+        self.ring.push(RunnerSlice::task(self.now, group, rank, next.is_kernel_thread()));
         None
     }
 }
@@ -163,12 +164,11 @@ impl CauseHooks {
         unsafe { (&raw const self.ring.is_preempted).read_volatile() != 0 }
     }
 
-    /// Divides a wait of `next`, and adds its parts.
+    /// Divides a wait of `next`, which is of the group `waiting`, and adds its parts.
     #[inline(always)]
-    fn divide<T: QueuedTask>(&mut self, next: T, pid: u32, latency_ns: u64) {
+    fn divide<T: QueuedTask>(&mut self, next: T, pid: u32, waiting: GroupWords, latency_ns: u64) {
         // SAFETY: a word of this CPU's entry, read in one access.
         let half = unsafe { (&raw const self.ring.half).read_volatile() } as u32 & 1;
-        let waiting = group(next);
         let key = GroupSumsKey { cpu: self.cpu, half, waiting };
         let Some(sums) = sums_of(key) else { return self.count_undivided(half, next, pid, latency_ns) };
         // SAFETY: the element is written only by this CPU, with interrupts off. User space removes it only when no
@@ -182,17 +182,18 @@ impl CauseHooks {
             rank: rank(next.prio(), next.policy()),
         };
         self.parts.begin(waiting);
-        let (first, group) = self.ring.divide(wait, &mut CauseSink { sums: &mut *sums, parts: &mut *self.parts });
+        let end = self.ring.divide(wait, &mut CauseSink { sums: &mut *sums, parts: &mut *self.parts, key });
         for index in 0..PARTS {
             if index as u64 >= self.parts.end() {
                 break;
             }
             let part = self.parts.take(index);
             if part.ns != 0 {
-                add_pair(sums, PairKey::new(key.cpu, key.half, part.cause, waiting, part.group), part.ns);
+                add_pair(sums, key, part.cause, part.group, part.ns);
             }
         }
         if self.is_preempted() {
+            let (first, group) = self.ring.first_cause(end);
             let by_own = first == DividedCause::Task as u32 && group == waiting;
             sums.count_preemption(if by_own { BY_OWN_GROUP } else { first });
         }
@@ -242,17 +243,18 @@ fn note_longest<T: QueuedTask>(sums: &mut GroupSums, task: T, pid: u32, latency_
     }
 }
 
-/// Adds the parts of a wait to its group's sums, and keeps those in which tasks ran.
+/// Adds the parts of a wait to the sums of its group, and keeps the ones in which tasks ran.
 struct CauseSink<'a> {
     sums: &'a mut GroupSums,
     parts: &'a mut GroupParts,
+    key: GroupSumsKey,
 }
 
 impl DivisionSink for CauseSink<'_> {
     #[inline(always)]
     fn add(&mut self, cause: DividedCause, ns: u64) {
         if ns != 0 {
-            self.sums.add(cause as u32, ns, self.parts.zero());
+            self.sums.add_only(cause as u32, ns);
         }
     }
 
@@ -264,25 +266,28 @@ impl DivisionSink for CauseSink<'_> {
 
     #[inline(always)]
     fn add_only(&mut self, cause: u32, running: GroupWords, ns: u64) {
-        self.sums.add(cause, ns, self.parts.zero());
+        if ns == 0 {
+            return;
+        }
+        self.sums.add_only(cause, ns);
         if has_group(cause) {
-            self.parts.set_only(cause, running, ns);
+            add_pair(self.sums, self.key, cause, running, ns);
         }
     }
 }
 
-/// Adds a part of the wait that was counted last in `sums` to its pair.
+/// Adds the time in which tasks of the group `running` ran, in the wait that was counted last in `sums`: more than 0 ns.
 #[inline(always)]
-fn add_pair(sums: &mut GroupSums, key: PairKey, ns: u64) {
-    let wait = sums.count;
+fn add_pair(sums: &mut GroupSums, of: GroupSumsKey, cause: u32, running: GroupWords, ns: u64) {
+    let key = PairKey::new(of.cpu, of.half, cause, of.waiting, running);
     let direct = direct_table::find(&DIRECT_PAIRS, PAIR_PLACES.load(), key.cpu, key.half(), &key);
     if let Some(pair) = direct.or_else(|| PAIR_SUMS.get_ptr_mut(key)) {
         // SAFETY: the element is written only by this CPU, with interrupts off.
-        unsafe { (*pair).add(ns, wait, 0) };
+        unsafe { (*pair).add_only(ns) };
         return;
     }
     let mut first = PairSum::EMPTY;
-    first.add(ns, wait, 0);
+    first.add_only(ns);
     // A full map takes long to say so: it is not asked again in this half.
     if sums.pairs_lost != 0 || PAIR_SUMS.insert(key, first, BPF_ANY.into()).is_err() {
         sums.pairs_lost += 1;

@@ -77,15 +77,7 @@ impl GroupParts {
         self.parts[0].group = own;
         self.parts[0].cause = DividedCause::Task as u32;
         self.used = 1;
-        self.end = 1;
-    }
-
-    /// The only time of a wait that was begun, which may be 0: like [`Self::add`], but faster. `cause`: one that [has a
-    /// group](super::has_group).
-    #[inline(always)]
-    pub const fn set_only(&mut self, cause: u32, group: GroupWords, ns: u64) {
-        self.parts[1] = GroupPart { group, ns, cause, reserved: 0 };
-        self.end = 2;
+        self.end = 0;
     }
 
     /// Adds a time, which may be 0, to the part of this cause and group. A cause without a group has no part.
@@ -172,19 +164,6 @@ mod tests {
         let found = parts_of(&mut GroupParts::default(), &slices);
         let expected = [(TASK, 1, 8), (TASK, 2, 10), (TASK, 3, 1), (2, 2, 9)];
         assert_eq!(found, expected.map(|(cause, group, ns)| (cause, [group, 0], ns)));
-    }
-
-    #[test]
-    fn the_only_slice_of_a_wait_leaves_nothing_to_the_next_one() {
-        let mut parts = GroupParts::default();
-        for group in [OWN, [2, 0]] {
-            parts.begin(OWN);
-            parts.set_only(TASK, group, 5);
-            let taken = [0, 1].map(|index| parts.take(index));
-            assert_eq!((parts.end(), taken[0].ns), (2, 0));
-            assert_eq!((taken[1].cause, taken[1].group, taken[1].ns), (TASK, group, 5));
-        }
-        assert_eq!(parts_of(&mut parts, &[(TASK, 3, 1)]), [(TASK, [3, 0], 1)]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::queue_clock::TaskTag;
 
 const FAIR: u32 = rank(120, 0);
 const A: GroupWords = [7, 0];
@@ -279,7 +280,7 @@ proptest! {
 fn first_cause(ring: &SliceRing, wait: EndingWait, end_ns: u64) -> (DividedCause, GroupWords) {
     let mut ring = *ring;
     ring.end_slice(at(end_ns), false);
-    let (cause, group) = ring.divide(wait, &mut Parts::default());
+    let (cause, group) = ring.first_cause(ring.divide(wait, &mut Parts::default()));
     (DividedCause::ALL[cause as usize], group)
 }
 

@@ -1,0 +1,57 @@
+//! How long a task's group was throttled during a wait.
+
+use crate::queue_clock::TaskTag;
+
+/// How long the queue of a task's group had been throttled when the task left a CPU: two words, each written at once.
+///
+/// Tasks can share an element, like a [`QueueSlot`](crate::queue_clock::QueueSlot). Both words carry a part of the task's tag, so
+/// that no task takes another's clock for its own, even if two CPUs write at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ThrottledClock {
+    /// Bits 0–31: the tag; 32–55: the CPU, because a group has a queue, with its own clock, on each; 56–63: the number of
+    /// the [measuring period](crate::queue_clock::MeasuringPeriod), because what the task did in a pause is unknown.
+    owner: u64,
+    /// Bits 0–15: a part of the tag; above: the clock in ns, modulo 2^48 (78 hours).
+    clock: u64,
+}
+
+/// The bits of a tag in [`ThrottledClock::clock`].
+const TAG_BITS: u32 = 16;
+
+impl ThrottledClock {
+    /// The two words, as a program reads them.
+    #[inline(always)]
+    pub const fn from_words([owner, clock]: [u64; 2]) -> Self {
+        Self { owner, clock }
+    }
+
+    /// The two words, as a program writes them.
+    #[inline(always)]
+    pub const fn to_words(self) -> [u64; 2] {
+        [self.owner, self.clock]
+    }
+
+    /// The clock (ns) at which a task leaves a CPU in the measuring period of this number.
+    #[inline(always)]
+    pub const fn of(tag: TaskTag, cpu: u32, period: u8, throttled_ns: u64) -> Self {
+        let low = tag.bits() as u64 & ((1 << TAG_BITS) - 1);
+        let owner = (period as u64) << 56 | (cpu as u64 & 0xff_ffff) << 32 | tag.bits() as u64;
+        Self { owner, clock: throttled_ns << TAG_BITS | low }
+    }
+
+    /// Whether this is the clock at which this task left this CPU in this measuring period.
+    #[inline(always)]
+    pub const fn is_of(&self, tag: TaskTag, cpu: u32, period: u8) -> bool {
+        let own = Self::of(tag, cpu, period, 0);
+        self.owner == own.owner && (self.clock ^ own.clock) & ((1 << TAG_BITS) - 1) == 0
+    }
+
+    /// How long the queue was throttled since then, if its clock is at `throttled_ns` now: ns. 0 if that clock is behind:
+    /// the task has moved to another cgroup, and so to another queue.
+    #[inline(always)]
+    pub const fn since(&self, throttled_ns: u64) -> u64 {
+        let moved = (throttled_ns << TAG_BITS).wrapping_sub(self.clock & !((1 << TAG_BITS) - 1));
+        if (moved as i64) < 0 { 0 } else { moved >> TAG_BITS }
+    }
+}
