@@ -1,7 +1,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::queue_clock::TaskTag;
 
 const FAIR: u32 = rank(120, 0);
 const A: GroupWords = [7, 0];
@@ -162,22 +161,6 @@ fn classes_and_real_time_priorities_rank_and_nice_values_do_not() {
     let order = [rank(-1, 6), rank(0, 1), rank(49, 2), rank(50, 1), rank(120, 0), rank(120, 5), rank(120, 7)];
     assert!(order.is_sorted_by(|a, b| a < b), "{order:?}");
     assert_eq!(rank(100, 0), rank(139, 3));
-}
-
-#[test]
-fn a_throttled_clock_is_only_its_tasks_and_its_cpus() {
-    let (task, other) = (TaskTag::of(0x1000_0000), TaskTag::of(0x2000_0000));
-    let clock = ThrottledClock::of(task, 3, 1, 500);
-    assert!(clock.is_of(task, 3, 1) && !clock.is_of(other, 3, 1) && !clock.is_of(task, 2, 1));
-    assert!(!clock.is_of(task, 3, 2), "of an earlier period");
-    assert!(!ThrottledClock::default().is_of(task, 0, 0));
-    assert_eq!(clock.since(1_700), 1_200);
-    // The clock wraps; and one word of another task's is noticed.
-    assert_eq!(ThrottledClock::of(task, 3, 1, (1 << 48) - 1).since(1 << 48), 1);
-    assert_eq!(ThrottledClock::of(task, 3, 1, 10_000_000_000).since(0), 0);
-    let [owner, _] = clock.to_words();
-    let [_, foreign] = ThrottledClock::of(other, 3, 1, 500).to_words();
-    assert!(!ThrottledClock::from_words([owner, foreign]).is_of(task, 3, 1));
 }
 
 #[test]

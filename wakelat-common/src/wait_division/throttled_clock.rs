@@ -55,3 +55,24 @@ impl ThrottledClock {
         if (moved as i64) < 0 { 0 } else { moved >> TAG_BITS }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_throttled_clock_is_only_its_tasks_and_its_cpus() {
+        let (task, other) = (TaskTag::of(0x1000_0000), TaskTag::of(0x2000_0000));
+        let clock = ThrottledClock::of(task, 3, 1, 500);
+        assert!(clock.is_of(task, 3, 1) && !clock.is_of(other, 3, 1) && !clock.is_of(task, 2, 1));
+        assert!(!clock.is_of(task, 3, 2), "of an earlier period");
+        assert!(!ThrottledClock::default().is_of(task, 0, 0));
+        assert_eq!(clock.since(1_700), 1_200);
+        // The clock wraps; and one word of another task's is noticed.
+        assert_eq!(ThrottledClock::of(task, 3, 1, (1 << 48) - 1).since(1 << 48), 1);
+        assert_eq!(ThrottledClock::of(task, 3, 1, 10_000_000_000).since(0), 0);
+        let [owner, _] = clock.to_words();
+        let [_, foreign] = ThrottledClock::of(other, 3, 1, 500).to_words();
+        assert!(!ThrottledClock::from_words([owner, foreign]).is_of(task, 3, 1));
+    }
+}
