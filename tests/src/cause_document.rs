@@ -18,9 +18,9 @@ pub fn counted(attach: AttachCase, arguments: &[&str]) -> Wakelat {
     Wakelat::measuring(command(&[&all[..], arguments].concat()))
 }
 
-/// Ends the run as Ctrl-C does, and returns its document. Checks that all causes and buckets add up, that each wait that
-/// was measured is divided, and that no time is `untracked_group` as long as the kernel's tables have room: what a
-/// division leaves out would be there.
+/// Ends the run as Ctrl-C does, and returns its document. Checks that all causes, pairs and buckets add up, that each wait
+/// that was measured is divided, and that no time is `untracked_group` as long as the kernel's tables have room for groups:
+/// what a division leaves out would be there.
 pub fn document(wakelat: Wakelat) -> Value {
     wakelat.signal(Signal::SIGINT);
     let ended = wakelat.end();
@@ -33,9 +33,14 @@ pub fn document(wakelat: Wakelat) -> Value {
         assert_buckets(waits);
     }
     assert_eq!(document["waits"], document["coverage"]["switch_ins"]["measured"], "{document}");
-    let has_room =
-        document["pairs_lost"] == 0 && !list(&document["groups"]).iter().any(|group| group["group"].is_null());
+    let has_room = !list(&document["groups"]).iter().any(|group| group["group"].is_null());
     assert!(!has_room || cause(&document, "untracked_group") == 0, "time is missing: {document}");
+    let of_pairs = list(&document["pairs"]).iter().map(|pair| number(&pair["sum_ns"])).sum::<u64>();
+    let of_groups: u64 = ["own_group", "other_groups", "system", "kernel_threads", "higher"]
+        .map(|name| cause(&document, name))
+        .iter()
+        .sum();
+    assert_eq!(of_pairs + number(&document["pairs_rest"]["sum_ns"]), of_groups, "the pairs do not add up: {document}");
     document
 }
 

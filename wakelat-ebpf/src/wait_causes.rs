@@ -11,18 +11,19 @@ use aya_ebpf::{
 use wakelat_common::{
     Class,
     cause_sums::{
-        BY_OWN_GROUP, BY_UNTRACKED, GroupSums, GroupSumsKey, LongestWait, MAX_GROUP_SUMS, MAX_PAIR_SUMS, PairKey,
-        PairSum,
+        BY_OWN_GROUP, BY_UNTRACKED, CarriedTime, GroupSums, GroupSumsKey, LongestWait, MAX_GROUP_SUMS, MAX_PAIR_SUMS,
+        PairKey, PairSum,
     },
     cpu_words::CpuWords,
     pending_wait::PrevState,
     wait_division::{
         CpuHistory, DividedCause, DivisionSink, EndingWait, GroupParts, GroupWords, NO_WAIT, PARTS, QueueInstant,
-        RunnerSlice, SliceRing, has_group, rank,
+        Runner, SliceRing, has_group, rank,
     },
 };
 
 use crate::{
+    cpu_array,
     direct_table::{self, DirectTable},
     interrupt_clock,
     kernel_structs::{QueuedTask, RunQueueFields},
@@ -31,9 +32,9 @@ use crate::{
     wait_settings::LoadedSettings,
 };
 
-/// This CPU's last switches.
+/// Key: a CPU. Value: its last switches. The loader sets the number of elements.
 #[btf_map]
-static LAST_SLICES: PerCpuArray<CpuHistory, 1> = PerCpuArray::new();
+static LAST_SLICES: Array<CpuHistory, 1> = Array::new();
 
 /// The waits of each group. Read and emptied by user space, one half at a time.
 #[btf_map]
@@ -75,7 +76,7 @@ static GROUPS_ARE_NAMES: Global<u32> = Global::new(0);
 #[inline(always)]
 pub fn switch<T: QueuedTask>(words: *mut CpuWords, preempt: bool, prev: T, next: T) {
     switch_with::<LoadedSettings, T, _>(words, preempt, prev, next, |queue, clock_ns| {
-        let history = LAST_SLICES.get_ptr_mut(0)?;
+        let history = cpu_array::own(&LAST_SLICES)?;
         // SAFETY: this CPU's own entry; `sched_switch` runs with interrupts off, so no other run of this program
         // comes between.
         let CpuHistory { slices: ring, parts } = unsafe { &mut *history };
@@ -131,7 +132,7 @@ impl<T: QueuedTask> SwitchHooks<T> for CauseHooks {
     #[inline(always)]
     fn end(&mut self, next: T, pid: u32) -> Option<bool> {
         if pid == 0 {
-            self.ring.push(RunnerSlice::idle(self.now));
+            self.ring.push(Runner::IDLE);
             return None;
         }
         let group = group(next);
@@ -141,7 +142,7 @@ impl<T: QueuedTask> SwitchHooks<T> for CauseHooks {
             self.divide(next, pid, group, latency_ns);
         }
         let rank = rank(next.prio(), next.policy());
-        self.ring.push(RunnerSlice::task(self.now, group, rank, next.is_kernel_thread()));
+        self.ring.push(Runner::task(group, rank, next.is_kernel_thread()));
         None
     }
 }
@@ -189,7 +190,7 @@ impl CauseHooks {
             }
             let part = self.parts.take(index);
             if part.ns != 0 {
-                add_pair(sums, key, part.cause, part.group, part.ns);
+                add_part(sums, self.parts, key, Part { cause: part.cause, running: part.group, ns: part.ns }, false);
             }
         }
         if self.is_preempted() {
@@ -271,25 +272,53 @@ impl DivisionSink for CauseSink<'_> {
         }
         self.sums.add_only(cause, ns);
         if has_group(cause) {
-            add_pair(self.sums, self.key, cause, running, ns);
+            add_part(self.sums, self.parts, self.key, Part { cause, running, ns }, false);
         }
+    }
+
+    #[inline(always)]
+    fn add_drawn(&mut self, cause: u32, running: GroupWords, ns: u64) {
+        self.sums.add_only(cause, ns);
+        add_part(self.sums, self.parts, self.key, Part { cause, running, ns }, true);
+    }
+
+    #[inline(always)]
+    fn random_below(&mut self, ns: u64) -> u64 {
+        self.parts.random_below(ns)
     }
 }
 
-/// Adds the time in which tasks of the group `running` ran, in the wait that was counted last in `sums`: more than 0 ns.
+/// A part of a wait, more than 0 ns, in which tasks of a group ran.
+#[derive(Clone, Copy)]
+struct Part {
+    cause: u32,
+    running: GroupWords,
+    ns: u64,
+}
+
+/// Adds a part of the wait that was counted last in `sums`. If its group was drawn, or if pairs lack room, it is drawn from
+/// several waits together, so that a wait on a busy CPU rarely needs a pair.
 #[inline(always)]
-fn add_pair(sums: &mut GroupSums, of: GroupSumsKey, cause: u32, running: GroupWords, ns: u64) {
-    let key = PairKey::new(of.cpu, of.half, cause, of.waiting, running);
+fn add_part(sums: &mut GroupSums, random: &mut GroupParts, of: GroupSumsKey, part: Part, is_drawn: bool) {
+    let Part { cause, running, ns } = part;
+    let is_own = cause == DividedCause::Task as u32 && running == of.waiting;
+    let mut pair = CarriedTime { running, ns, waits: 1 };
+    if !is_own && (is_drawn || sums.pairs_lost != 0) {
+        sums.carry(cause, running, ns, 1, random);
+        let Some(carried) = sums.take_carried(cause, random.zero()) else { return };
+        pair = carried;
+    }
+    let key = PairKey::new(of.cpu, of.half, cause, of.waiting, pair.running);
     let direct = direct_table::find(&DIRECT_PAIRS, PAIR_PLACES.load(), key.cpu, key.half(), &key);
-    if let Some(pair) = direct.or_else(|| PAIR_SUMS.get_ptr_mut(key)) {
+    if let Some(sum) = direct.or_else(|| PAIR_SUMS.get_ptr_mut(key)) {
         // SAFETY: the element is written only by this CPU, with interrupts off.
-        unsafe { (*pair).add_only(ns) };
+        unsafe { (*sum).add_only(pair.ns, pair.waits) };
         return;
     }
-    let mut first = PairSum::EMPTY;
-    first.add_only(ns);
     // A full map takes long to say so: it is not asked again in this half.
+    let first = PairSum::of(pair.ns, pair.waits);
     if sums.pairs_lost != 0 || PAIR_SUMS.insert(key, first, BPF_ANY.into()).is_err() {
         sums.pairs_lost += 1;
+        sums.carry(cause, pair.running, pair.ns, pair.waits, random);
     }
 }

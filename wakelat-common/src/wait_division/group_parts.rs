@@ -5,7 +5,7 @@
 //! that are added, and one of each cause for the others. The time of the others goes to one of them, drawn with a
 //! probability in proportion to its time: the sum of a group is right on average, and the sum of a cause always.
 
-use super::{DividedCause, GroupWords, NO_CAUSE};
+use super::{DividedCause, GROUP_CAUSES, GroupWords, NO_CAUSE};
 use crate::branch_free::{choose, is_less, is_some, smaller};
 
 /// Parts that have the time of one group.
@@ -14,8 +14,8 @@ pub const EXACT_PARTS: usize = 4;
 /// Most parts of a wait.
 pub const PARTS: usize = EXACT_PARTS + WITHOUT_GROUP as usize;
 
-/// The number of causes that [have a group](super::has_group). Causes without one are added up under this number.
-const WITHOUT_GROUP: u64 = DividedCause::KernelThread as u64 + 1;
+/// Causes without a group are added up under this number.
+const WITHOUT_GROUP: u64 = GROUP_CAUSES as u64;
 
 /// Room for the parts, and for the time of causes without a group, which is not used: a power of two, so that a mask keeps
 /// an index within bounds.
@@ -112,6 +112,13 @@ impl GroupParts {
         part.group[0] = choose(is_drawn, group[0], part.group[0]);
         part.group[1] = choose(is_drawn, group[1], part.group[1]);
         part.cause = choose(is_drawn, cause as u64, part.cause as u64) as u32;
+    }
+
+    /// A random number below `ns`, which is not 0.
+    #[inline(always)]
+    pub const fn random_below(&mut self, ns: u64) -> u64 {
+        self.random = next(self.random);
+        (self.random >> 40).wrapping_mul(ns) >> 24
     }
 
     /// The index after the last part: at most [`PARTS`].

@@ -26,8 +26,6 @@ pub(super) struct SliceTimes {
 }
 
 impl SliceTimes {
-    pub(super) const ZERO: Self = Self { clock_ns: 0, stolen_ns: 0, irq_ns: 0 };
-
     /// The times of a slice from `began` to `end`.
     #[inline(always)]
     pub(super) const fn between(began: QueueInstant, end: QueueInstant) -> Self {
@@ -35,6 +33,12 @@ impl SliceTimes {
         let stolen_ns = min(end.stolen_ns.saturating_sub(began.stolen_ns), clock_ns);
         let irq_ns = min(end.irq_ns.saturating_sub(began.irq_ns), clock_ns - stolen_ns);
         Self { clock_ns, stolen_ns, irq_ns }
+    }
+
+    /// How long the task had the CPU: ns.
+    #[inline(always)]
+    pub(super) const fn ran_ns(&self) -> u64 {
+        self.clock_ns - self.stolen_ns - self.irq_ns
     }
 
     /// What the last `rest_ns` of the slice took: all of it if it is shorter. The `longest` interrupt is where it was; stolen

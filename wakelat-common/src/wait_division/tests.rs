@@ -1,14 +1,20 @@
+use std::collections::HashMap;
+
 use proptest::prelude::*;
 
-use super::*;
+use super::{
+    slice_ring::{OTHERS_WALKED_SLICES, SLICES, WALKED_SLICES},
+    slice_times::SliceTimes,
+    *,
+};
 
 const FAIR: u32 = rank(120, 0);
 const A: GroupWords = [7, 0];
 const B: GroupWords = [9, 0];
 
-/// The parts of a wait, in the order of the calls.
+/// The parts of a wait, in the order of the calls, and what random numbers come from.
 #[derive(Default)]
-struct Parts(Vec<(DividedCause, GroupWords, u64)>);
+struct Parts(Vec<(DividedCause, GroupWords, u64)>, GroupParts);
 
 impl DivisionSink for Parts {
     fn add(&mut self, cause: DividedCause, ns: u64) {
@@ -26,26 +32,42 @@ impl DivisionSink for Parts {
         assert!(self.0.iter().all(|(cause, ..)| !has_group(*cause as u32)));
         self.add_ran(cause, group, ns);
     }
+
+    fn add_drawn(&mut self, cause: u32, group: GroupWords, ns: u64) {
+        assert!(self.0.iter().all(|(added, ..)| *added as u32 != cause));
+        self.add_ran(cause, group, ns);
+    }
+
+    fn random_below(&mut self, ns: u64) -> u64 {
+        self.1.random_below(ns)
+    }
 }
 
 fn at(clock_ns: u64) -> QueueInstant {
     QueueInstant { clock_ns, ..QueueInstant::default() }
 }
 
-fn runs(from_ns: u64, group: GroupWords) -> RunnerSlice {
-    RunnerSlice::task(at(from_ns), group, FAIR, false)
+/// When a slice began, and what ran.
+type Slice = (QueueInstant, Runner);
+
+fn runs(from_ns: u64, group: GroupWords) -> Slice {
+    (at(from_ns), Runner::task(group, FAIR, false))
 }
 
-fn kernel_thread(from_ns: u64, group: GroupWords) -> RunnerSlice {
-    RunnerSlice::task(at(from_ns), group, FAIR, true)
+fn kernel_thread(from_ns: u64, group: GroupWords) -> Slice {
+    (at(from_ns), Runner::task(group, FAIR, true))
+}
+
+fn idle(from_ns: u64) -> Slice {
+    (at(from_ns), Runner::IDLE)
 }
 
 /// The history of a CPU, in which the last slice has not ended.
-fn ring(slices: &[RunnerSlice]) -> SliceRing {
+fn ring(slices: &[Slice]) -> SliceRing {
     let mut ring = SliceRing::EMPTY;
-    for slice in slices {
-        ring.end_slice(slice.began, false);
-        ring.push(*slice);
+    for (began, runner) in slices {
+        ring.end_slice(*began, false);
+        ring.push(*runner);
     }
     ring
 }
@@ -72,7 +94,7 @@ fn divide_after(
 
 #[test]
 fn a_wait_is_cut_to_the_slices_it_covers() {
-    let ring = ring(&[runs(100, A), runs(200, B), kernel_thread(300, A), RunnerSlice::idle(at(330))]);
+    let ring = ring(&[runs(100, A), runs(200, B), kernel_thread(300, A), idle(330)]);
     assert_eq!(
         divide(&ring, wait(190), at(340)),
         [
@@ -86,13 +108,40 @@ fn a_wait_is_cut_to_the_slices_it_covers() {
 
 #[test]
 fn what_lies_before_the_oldest_switch_is_a_cause_of_its_own() {
-    let slices: Vec<RunnerSlice> = (1..=100).map(|n| runs(n * 10, A)).collect();
+    let slices: Vec<Slice> = (1..=2_000).map(|n| runs(n * 10, A)).collect();
     let full = ring(&slices);
-    // The oldest slice that is kept is the 37th.
-    let parts = divide(&full, wait(1_000), at(1_010));
+    let kept_ns = (SLICES as u64 - 1) * 10;
+    let parts = divide(&full, wait(15_000), at(20_010));
+    assert_eq!(parts, [(DividedCause::Task, A, kept_ns), (DividedCause::BeforeHistory, [0; 2], 15_000 - kept_ns)]);
+    // A task that all of them outrank.
+    let others = EndingWait { rank: rank(120, 5), ..wait(1_000) };
+    let parts = divide(&full, others, at(20_010));
     assert_eq!(parts.last(), Some(&(DividedCause::BeforeHistory, [0; 2], 360)));
-    assert_eq!(parts.len(), SLICES + 1);
+    assert_eq!(parts.len(), OTHERS_WALKED_SLICES + 1);
     assert_eq!(divide(&SliceRing::EMPTY, wait(5), at(9)), [(DividedCause::BeforeHistory, [0; 2], 5)]);
+}
+
+#[test]
+fn the_group_of_a_long_wait_is_drawn_by_its_time() {
+    const WAITS: u64 = 20_000;
+    // A runs for 10, then B for 30, and a kernel thread for 1.
+    let slices: Vec<Slice> =
+        (0..40).flat_map(|n| [runs(n * 41, A), runs(n * 41 + 10, B), kernel_thread(n * 41 + 40, A)]).collect();
+    let mut ring = ring(&slices);
+    ring.end_slice(at(40 * 41), false);
+    let mut parts = Parts::default();
+    let mut sums = HashMap::new();
+    for _ in 0..WAITS {
+        parts.0.clear();
+        ring.divide(wait(30 * 41), &mut parts);
+        parts.0.iter().for_each(|(cause, group, ns)| *sums.entry((*cause, *group)).or_insert(0) += ns);
+    }
+    let of = |cause, group| sums[&(cause, group)] as f64 / (30 * WAITS) as f64;
+    let kernel_threads = of(DividedCause::KernelThread, A);
+    let [by_a, by_b] = [A, B].map(|group| of(DividedCause::Task, group));
+    // The standard deviation of either share is 0.3 % of the whole.
+    assert!((by_a - 10.0).abs() < 0.5 && (by_b - 30.0).abs() < 0.5, "{by_a} {by_b}");
+    assert_eq!((by_a + by_b, kernel_threads), (40.0, 1.0));
 }
 
 #[test]
@@ -112,7 +161,7 @@ fn time_on_another_queue_and_throttled_time_come_first_in_a_wait() {
 fn stolen_and_interrupt_time_come_out_of_the_slice_in_which_they_happened() {
     let began = QueueInstant { clock_ns: 100, stolen_ns: 40, irq_ns: 3 };
     let second = QueueInstant { clock_ns: 200, stolen_ns: 60, irq_ns: 3 };
-    let ring = ring(&[RunnerSlice::task(began, A, FAIR, false), RunnerSlice::task(second, B, FAIR, false)]);
+    let ring = ring(&[(began, Runner::task(A, FAIR, false)), (second, Runner::task(B, FAIR, false))]);
     let end = QueueInstant { clock_ns: 300, stolen_ns: 60, irq_ns: 13 };
     // A fifth of the first slice was stolen: so was a fifth of the half that the wait covers.
     assert_eq!(
@@ -148,12 +197,12 @@ fn the_longest_interrupt_counts_for_the_waits_that_it_was_in() {
 #[test]
 fn a_higher_rank_is_a_cause_whatever_the_kind_of_task() {
     for is_kernel_thread in [false, true] {
-        let fifo = RunnerSlice::task(at(0), A, rank(49, 1), is_kernel_thread);
+        let fifo = (at(0), Runner::task(A, rank(49, 1), is_kernel_thread));
         assert_eq!(divide(&ring(&[fifo]), wait(5), at(5)), [(DividedCause::Higher, A, 5)]);
         let equal = EndingWait { rank: rank(49, 1), ..wait(5) };
         assert_ne!(divide(&ring(&[fifo]), equal, at(5)), [(DividedCause::Higher, A, 5)]);
     }
-    assert_eq!(divide(&ring(&[RunnerSlice::idle(at(0))]), wait(5), at(5)), [(DividedCause::Idle, [0; 2], 5)]);
+    assert_eq!(divide(&ring(&[idle(0)]), wait(5), at(5)), [(DividedCause::Idle, [0; 2], 5)]);
 }
 
 #[test]
@@ -171,27 +220,29 @@ fn unseen_switches_make_the_slice_before_them_unknown() {
 }
 
 /// Slices with some stolen and interrupt time in each, and the instant at which the last one ends.
-fn history() -> impl Strategy<Value = (Vec<RunnerSlice>, QueueInstant)> {
+fn history() -> impl Strategy<Value = (Vec<Slice>, QueueInstant)> {
     let slice = (0..1_000u64, 0..100u64, 0..100u64, 0..3u64, 0..3u32, 0..200i32);
     prop::collection::vec(slice, 0..150).prop_map(|slices| {
         let mut now = QueueInstant { clock_ns: 1_000_000, stolen_ns: 5, irq_ns: 6 };
         let slices = slices.into_iter().map(|(runs_ns, stolen_ns, irq_ns, group, kind, prio)| {
-            let slice = match kind {
-                0 => RunnerSlice::idle(now),
-                _ => RunnerSlice::task(now, [group, 0], rank(prio, 0), kind == 1),
+            let runner = match kind {
+                0 => Runner::IDLE,
+                _ => Runner::task([group, 0], rank(prio, 0), kind == 1),
             };
+            let began = now;
             now.clock_ns += runs_ns + stolen_ns + irq_ns;
             now.stolen_ns += stolen_ns;
             now.irq_ns += irq_ns;
-            slice
+            (began, runner)
         });
         (slices.collect(), now)
     })
 }
 
 /// Divides a wait ns by ns, in slices without stolen and interrupt time.
-fn naive(slices: &[RunnerSlice], wait: EndingWait, end_ns: u64) -> Vec<(DividedCause, GroupWords)> {
-    let kept = &slices[slices.len().saturating_sub(SLICES)..];
+fn naive(slices: &[Slice], wait: EndingWait, end_ns: u64) -> Vec<(DividedCause, GroupWords)> {
+    let most = if wait.rank == FAIR { SLICES - 1 } else { OTHERS_WALKED_SLICES };
+    let kept = &slices[slices.len().saturating_sub(most)..];
     let queued_ns = wait.queued_ns.min(wait.latency_ns);
     (0..wait.latency_ns)
         .map(|ns| {
@@ -203,10 +254,10 @@ fn naive(slices: &[RunnerSlice], wait: EndingWait, end_ns: u64) -> Vec<(DividedC
                 return (DividedCause::Throttled, [0; 2]);
             }
             let at_ns = end_ns - before_end_ns;
-            match kept.iter().rev().find(|slice| slice.began.clock_ns <= at_ns) {
+            match kept.iter().rev().find(|(began, _)| began.clock_ns <= at_ns) {
                 None => (DividedCause::BeforeHistory, [0; 2]),
-                Some(slice) if slice.rank < wait.rank => (DividedCause::Higher, slice.group),
-                Some(slice) => (DividedCause::ALL[slice.cause as usize], slice.group),
+                Some((_, runner)) if runner.rank < wait.rank => (DividedCause::Higher, runner.group),
+                Some((_, runner)) => (DividedCause::ALL[runner.cause as usize], runner.group),
             }
         })
         .collect()
@@ -219,7 +270,7 @@ proptest! {
         latency_ns in 0..200_000u64,
         queued_ns in 0..250_000u64,
         throttled_ns in prop_oneof![Just(0), 0..200_000u64],
-        prio in 0..200i32,
+        prio in prop_oneof![Just(120), 0..200i32],
     ) {
         let wait = EndingWait { latency_ns, queued_ns, throttled_ns, rank: rank(prio, 0) };
         let parts = divide(&ring(&slices), wait, end);
@@ -233,19 +284,47 @@ proptest! {
         queued_ns in 0..80_000u64,
         throttled_ns in prop_oneof![Just(0), 0..60_000u64],
         after_ns in 0..1_000u64,
-        prio in 0..200i32,
+        (prio, policy) in prop_oneof![Just((120, 0)), (0..200i32, prop_oneof![Just(0), Just(5)])],
     ) {
-        let slices: Vec<RunnerSlice> =
-            slices.into_iter().map(|slice| RunnerSlice { began: at(slice.began.clock_ns), ..slice }).collect();
-        let end = at(slices.last().map_or(1_000_000, |slice| slice.began.clock_ns) + after_ns);
-        let wait = EndingWait { latency_ns, queued_ns, throttled_ns, rank: rank(prio, 0) };
-        let mut by_part = std::collections::HashMap::new();
+        let slices: Vec<Slice> = slices.into_iter().map(|(began, runner)| (at(began.clock_ns), runner)).collect();
+        let end = at(slices.last().map_or(1_000_000, |(began, _)| began.clock_ns) + after_ns);
+        let wait = EndingWait { latency_ns, queued_ns, throttled_ns, rank: rank(prio, policy) };
+        let (mut by_part, mut by_cause) = (HashMap::new(), HashMap::new());
         for (cause, group, ns) in divide(&ring(&slices), wait, end) {
             *by_part.entry((cause, group)).or_insert(0) += ns;
+            *by_cause.entry(cause).or_insert(0) += ns;
         }
-        let mut by_ns = std::collections::HashMap::new();
-        naive(&slices, wait, end.clock_ns).into_iter().for_each(|part| *by_ns.entry(part).or_insert(0) += 1);
-        prop_assert_eq!(by_part, by_ns);
+        let (mut part_by_ns, mut cause_by_ns) = (HashMap::new(), HashMap::new());
+        for (cause, group) in naive(&slices, wait, end.clock_ns) {
+            *part_by_ns.entry((cause, group)).or_insert(0) += 1;
+            *cause_by_ns.entry(cause).or_insert(0) += 1;
+        }
+        prop_assert_eq!(by_cause, cause_by_ns);
+        let queued_ns = wait.queued_ns.min(latency_ns);
+        let from_ns = end.clock_ns - (queued_ns - throttled_ns.min(queued_ns));
+        let walked = slices.iter().rev().nth(WALKED_SLICES - 1);
+        if wait.rank == FAIR && walked.is_some_and(|(began, _)| began.clock_ns > from_ns) {
+            // The groups are drawn, each from the ones that ran.
+            prop_assert!(by_part.keys().all(|part| part_by_ns.contains_key(part)), "{:?} {:?}", by_part, part_by_ns);
+        } else {
+            prop_assert_eq!(by_part, part_by_ns);
+        }
+    }
+
+    #[test]
+    fn a_wait_is_divided_by_totals_like_slice_by_slice((slices, end) in history(), latency_ns in 0..60_000u64) {
+        let ring = ring(&slices);
+        let by_cause = |rank| {
+            let mut sums = [0; DIVIDED_CAUSES];
+            let parts = divide(&ring, EndingWait { rank, ..wait(latency_ns) }, end);
+            parts.iter().for_each(|(cause, _, ns)| sums[*cause as usize] += ns);
+            sums
+        };
+        // No task has the other rank, so the same ones outrank both.
+        let (by_totals, by_slices) = (by_cause(FAIR), by_cause(FAIR - 1));
+        if by_slices[DividedCause::BeforeHistory as usize] == 0 {
+            prop_assert_eq!(by_totals, by_slices);
+        }
     }
 
     #[test]

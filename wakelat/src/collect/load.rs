@@ -179,6 +179,7 @@ impl Collector {
             .map_max_entries(groups::DIRECT_MAP, direct(settings.groups.is_some(), DIRECT_ELEMENTS))
             .map_max_entries("GROUP_SUMS", if settings.causes.is_some() { MAX_GROUP_SUMS } else { 1 })
             .map_max_entries("PAIR_SUMS", if settings.causes.is_some() { MAX_PAIR_SUMS } else { 1 })
+            .map_max_entries("LAST_SLICES", if settings.causes.is_some() { cpus } else { 1 })
             .map_max_entries("RUNNING", cpus)
             .map_max_entries("CPU_WORDS", cpus)
             .map_max_entries("KERNEL_STACKS", stacks)

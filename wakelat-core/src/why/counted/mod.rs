@@ -223,6 +223,9 @@ impl CauseTotals {
     pub fn add_group(&mut self, waiting: GroupWords, sums: &GroupSums) {
         self.pairs_lost += sums.pairs_lost;
         self.groups.entry(waiting).or_default().add(sums);
+        for (cause, carried) in DividedCause::ALL.into_iter().zip(&sums.carried).filter(|(_, carried)| carried.ns > 0) {
+            self.add_time(waiting, carried.running, cause, CauseTime { ns: carried.ns.into(), waits: carried.waits });
+        }
     }
 
     /// Adds the waits of groups without an element of their own on one CPU.
@@ -238,9 +241,13 @@ impl CauseTotals {
     /// Adds the time that a group waited while another ran, on one CPU.
     pub fn add_pair(&mut self, key: &PairKey, sum: &PairSum) {
         if let Some(cause) = key.cause() {
-            let pair = (self.number(key.waiting), self.number(key.running), cause);
-            self.pairs.entry(pair).or_default().merge(&sum.into());
+            self.add_time(key.waiting, key.running, cause, sum.into());
         }
+    }
+
+    fn add_time(&mut self, waiting: GroupWords, running: GroupWords, cause: DividedCause, time: CauseTime) {
+        let pair = (self.number(waiting), self.number(running), cause);
+        self.pairs.entry(pair).or_default().merge(&time);
     }
 
     fn number(&mut self, words: GroupWords) -> u32 {

@@ -34,9 +34,9 @@ pub enum CountedCause {
     Throttled,
     /// The task was on the queue of another CPU, before it migrated.
     OtherQueue,
-    /// User tasks ran, and the kernel's tables had no room for the pair of groups; or the group that waited had none.
+    /// The kernel's tables had no room for the group that waited.
     UntrackedGroup,
-    /// The time is before the last 64 switches of the CPU.
+    /// The time is before the switches of the CPU that are kept.
     BeforeHistory,
     /// Switches that no tracepoint showed.
     Unseen,
@@ -235,7 +235,7 @@ impl Sums {
                 self.causes[name as usize].merge(&self.total.cause(cause));
             }
         }
-        // The time of pairs without room, and of waits without room for their group, which are not divided.
+        // The time of waits without room for their group, which are not divided.
         let known_ns: u128 = self.causes.iter().map(|time| time.ns).sum();
         let rest_ns = self.total.sum_ns.saturating_sub(known_ns);
         if rest_ns > 0 {
