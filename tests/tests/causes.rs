@@ -195,7 +195,7 @@ fn a_task_of_another_name_is_the_first_cause(attach: AttachCase) -> TestOutcome 
 }
 
 fn two_tasks_in_turn_each_have_their_share_by_name(attach: AttachCase) -> TestOutcome {
-    let cause = PlantedCause::InTurn { spins_ns: [4_000_000, 8_000_000], turns: 2 };
+    let cause = PlantedCause::InTurn { spins_ns: [4_000_000, 8_000_000], turns: 2, victim: Policy::Fifo(10) };
     let mut staged = Workload::Planted(Planted { rounds: 10, cpu: machine::one_cpu(), cause }).stage();
     let tid = staged.tid("wl-sleeper").to_string();
     let wakelat = counted(attach, &["--tid", &tid, "--class", "wakeup", "--by", "comm"]);

@@ -109,7 +109,7 @@ fn a_task_above_all_others_waits_for_none_of_them(attach: AttachCase) -> TestOut
 
 fn two_tasks_in_turn_each_have_their_share(attach: AttachCase) -> TestOutcome {
     for from in STARTS {
-        let cause = PlantedCause::InTurn { spins_ns: [4_000_000, 8_000_000], turns: 2 };
+        let cause = PlantedCause::InTurn { spins_ns: [4_000_000, 8_000_000], turns: 2, victim: Policy::Fifo(10) };
         let (wakeups, performance) = planted_from(attach, from, 10, machine::one_cpu(), cause);
         assert_longest_first(&wakeups, "higher", &performance);
         for name in performance.reported.took.keys() {

@@ -24,8 +24,8 @@ use crate::{
 /// A priority above the victim's.
 const ABOVE: Policy = Policy::Fifo(50);
 
-/// `wl-sleeper` waits on `cpu` for a cause. It is SCHED_FIFO, with a lower priority than the tasks that
-/// plant the cause: ordinary tasks of the machine have no part in its waits, and the task that leaves
+/// `wl-sleeper` waits on `cpu` for a cause. It is SCHED_FIFO, unless the cause says otherwise, with a lower
+/// priority than the tasks that plant the cause: ordinary tasks of the machine have no part in its waits, and the task that leaves
 /// the CPU to it always belongs to the load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Planted {
@@ -46,6 +46,8 @@ pub enum PlantedCause {
         spins_ns: [u64; 2],
         /// Number of turns in each round.
         turns: u64,
+        /// The policy of the victim.
+        victim: Policy,
     },
     /// `wl-first`, which wakes the victim, runs on its CPU; then the victim is moved to another CPU, on
     /// which `wl-second` runs.
@@ -83,7 +85,11 @@ pub enum PlantedCause {
 
 impl Planted {
     pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
-        let victim = VictimTask::stage(stage, self.rounds, TaskPlacement::fifo(self.cpu));
+        let mut placement = TaskPlacement::fifo(self.cpu);
+        if let PlantedCause::InTurn { victim, .. } = self.cause {
+            placement.policy = victim;
+        }
+        let victim = VictimTask::stage(stage, self.rounds, placement);
         let names: &[&str] = match self.cause {
             PlantedCause::InTurn { .. } | PlantedCause::Migrated { .. } => &["wl-first", "wl-second"],
             PlantedCause::Softirq { .. } => &["send"],
@@ -91,7 +97,7 @@ impl Planted {
         };
         let took = CauseTimes::new(names, self.rounds);
         match self.cause {
-            PlantedCause::InTurn { spins_ns, turns } => in_turn(stage, &victim, &took, &self, spins_ns, turns),
+            PlantedCause::InTurn { spins_ns, turns, .. } => in_turn(stage, &victim, &took, &self, spins_ns, turns),
             PlantedCause::Migrated { to, spins_ns } => {
                 migrated(stage, &victim, &took, [self.cpu, to], spins_ns, self.rounds)
             }
