@@ -1,12 +1,16 @@
 //! What the program on `sched_switch` adds up of the causes of waits, in place of sending them: a sum for each group
 //! of waiting tasks, and one for each pair of a group that waited and a group that ran.
 
+mod carried_time;
+
 use crate::{
     branch_free::{choose, is_some},
     bucket,
     direct_table::{Place, TableKey, TableValue},
-    wait_division::{CAUSE_SLOTS, DIVIDED_CAUSES, DividedCause, GROUP_CAUSES, GroupParts, GroupWords},
+    wait_division::{CAUSE_SLOTS, DIVIDED_CAUSES, DividedCause, GROUP_CAUSES, GroupWords},
 };
+
+pub use carried_time::CarriedTime;
 
 /// log2 of the number of exact buckets ([`bucket`]) in one of [`GroupSums::buckets`].
 const COARSE_SHIFT: u32 = 3;
@@ -152,37 +156,6 @@ impl TableValue for PairSum {
     }
 }
 
-/// Time of one cause in waits of a group that is in no pair yet: of several waits together, and of one of the groups that
-/// ran, which is drawn with a probability in proportion to its time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct CarriedTime {
-    /// The group that was drawn.
-    pub running: GroupWords,
-    /// The time: ns; 0 for none.
-    pub ns: u64,
-    /// Number of waits.
-    pub waits: u64,
-}
-
-impl CarriedTime {
-    /// None.
-    pub const NONE: Self = Self { running: [0; 2], ns: 0, waits: 0 };
-
-    /// Adds more than 0 ns in as many waits, in which `running` ran or was drawn.
-    #[inline(always)]
-    pub const fn add(&mut self, running: GroupWords, ns: u64, waits: u64, random: &mut GroupParts) {
-        self.ns = self.ns.wrapping_add(ns);
-        self.waits = self.waits.wrapping_add(waits);
-        if random.random_below(self.ns) < ns {
-            self.running = running;
-        }
-    }
-}
-
-/// The part of a group's waiting time, as a power of 1/2, that is [carried](CarriedTime) at most before it goes to a pair.
-const CARRIED_SHIFT: u32 = 4;
-
 /// The length of [`GroupSums::carried`]: a power of two, so that a mask keeps an index within bounds.
 const CARRIED: usize = (GROUP_CAUSES as usize).next_power_of_two();
 
@@ -224,7 +197,7 @@ pub struct GroupSums {
     pub max_ns: u64,
     /// The task that waited [`Self::max_ns`]; of equally long waits the last one.
     pub longest: LongestWait,
-    /// Parts of waits whose pair of groups had no room, so that their time was [carried](CarriedTime).
+    /// Parts of waits that were [carried](CarriedTime) because pairs lack room.
     pub pairs_lost: u64,
     /// Indexed by a [`DividedCause`] that [has a group](crate::wait_division::has_group).
     pub carried: [CarriedTime; CARRIED],
@@ -237,7 +210,7 @@ pub struct GroupSums {
     pub buckets: [u64; COARSE_BUCKETS],
 }
 
-const _: () = assert!(size_of::<GroupSums>() == 64 + 32 * CARRIED + 32 * CAUSE_SLOTS + 8 * COARSE_BUCKETS);
+const _: () = assert!(size_of::<GroupSums>() == 64 + 40 * CARRIED + 32 * CAUSE_SLOTS + 8 * COARSE_BUCKETS);
 const _: () = assert!(size_of::<PairKey>() == 40 && size_of::<GroupSumsKey>() == 24);
 
 impl TableValue for GroupSums {
@@ -302,24 +275,13 @@ impl GroupSums {
         self.causes[cause as usize & (CAUSE_SLOTS - 1)].add_only(ns, 1);
     }
 
-    /// Carries time of a cause, by its number, that [has a group](crate::wait_division::has_group), in as many waits: more than
-    /// 0 ns.
+    /// What is carried of a cause, by its number, that [has a group](crate::wait_division::has_group). `zero`: see
+    /// [`branch_free`](crate::branch_free).
     #[inline(always)]
-    pub const fn carry(&mut self, cause: u32, running: GroupWords, ns: u64, waits: u64, random: &mut GroupParts) {
-        self.carried[carried_index(cause, random.zero())].add(running, ns, waits, random);
-    }
-
-    /// Removes and returns what is carried of a cause, if that is much of the group's waiting time. It is, if the group has had
-    /// few waits. `zero`: see [`branch_free`](crate::branch_free).
-    #[inline(always)]
-    pub const fn take_carried(&mut self, cause: u32, zero: u64) -> Option<CarriedTime> {
-        let carried = &mut self.carried[carried_index(cause, zero)];
-        if carried.ns < self.sum_ns >> CARRIED_SHIFT {
-            return None;
-        }
-        let taken = *carried;
-        *carried = CarriedTime::NONE;
-        Some(taken)
+    pub const fn carried(&mut self, cause: u32, zero: u64) -> &mut CarriedTime {
+        // The compiler would leave out the mask, of which it knows that it changes nothing, but the verifier does not. It moves the
+        // mask past a bitwise operation.
+        &mut self.carried[(cause as u64).wrapping_add(zero) as usize & (CARRIED - 1)]
     }
 
     /// Adds one of several parts of a cause, which may be 0, in the wait that was counted last. `zero`: see
@@ -329,14 +291,6 @@ impl GroupSums {
         let wait = self.count;
         self.causes[cause as usize & (CAUSE_SLOTS - 1)].add(ns, wait, zero);
     }
-}
-
-/// The index in [`GroupSums::carried`] of a cause. The compiler would leave out the mask, of which it knows that it changes
-/// nothing, but the verifier does not: hence `zero`, which is added because the compiler moves the mask past a [`forget`](
-/// crate::branch_free::forget).
-#[inline(always)]
-const fn carried_index(cause: u32, zero: u64) -> usize {
-    (cause as u64).wrapping_add(zero) as usize & (CARRIED - 1)
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use aya_ebpf::{
 use wakelat_common::{
     Class,
     cause_sums::{
-        BY_OWN_GROUP, BY_UNTRACKED, CarriedTime, GroupSums, GroupSumsKey, LongestWait, MAX_GROUP_SUMS, MAX_PAIR_SUMS,
-        PairKey, PairSum,
+        BY_OWN_GROUP, BY_UNTRACKED, GroupSums, GroupSumsKey, LongestWait, MAX_GROUP_SUMS, MAX_PAIR_SUMS, PairKey,
+        PairSum,
     },
     cpu_words::CpuWords,
     pending_wait::PrevState,
@@ -302,23 +302,26 @@ struct Part {
 fn add_part(sums: &mut GroupSums, random: &mut GroupParts, of: GroupSumsKey, part: Part, is_drawn: bool) {
     let Part { cause, running, ns } = part;
     let is_own = cause == DividedCause::Task as u32 && running == of.waiting;
-    let mut pair = CarriedTime { running, ns, waits: 1 };
-    if !is_own && (is_drawn || sums.pairs_lost != 0) {
-        sums.carry(cause, running, ns, 1, random);
-        let Some(carried) = sums.take_carried(cause, random.zero()) else { return };
-        pair = carried;
+    let (mut running, mut time) = (running, PairSum::of(ns, 1));
+    let lacks_room = sums.pairs_lost != 0;
+    if !is_own && (is_drawn || lacks_room) {
+        sums.pairs_lost += u64::from(lacks_room);
+        let sum_ns = sums.sum_ns;
+        let carried = sums.carried(cause, random.zero());
+        carried.add(running, ns, 1, random);
+        let Some(taken) = carried.take(sum_ns) else { return };
+        (running, time) = (taken.running, PairSum::of(taken.ns, taken.waits));
     }
-    let key = PairKey::new(of.cpu, of.half, cause, of.waiting, pair.running);
+    let key = PairKey::new(of.cpu, of.half, cause, of.waiting, running);
     let direct = direct_table::find(&DIRECT_PAIRS, PAIR_PLACES.load(), key.cpu, key.half(), &key);
     if let Some(sum) = direct.or_else(|| PAIR_SUMS.get_ptr_mut(key)) {
         // SAFETY: the element is written only by this CPU, with interrupts off.
-        unsafe { (*sum).add_only(pair.ns, pair.waits) };
+        unsafe { (*sum).add_only(time.ns, time.waits) };
         return;
     }
     // A full map takes long to say so: it is not asked again in this half.
-    let first = PairSum::of(pair.ns, pair.waits);
-    if sums.pairs_lost != 0 || PAIR_SUMS.insert(key, first, BPF_ANY.into()).is_err() {
+    if lacks_room || PAIR_SUMS.insert(key, time, BPF_ANY.into()).is_err() {
         sums.pairs_lost += 1;
-        sums.carry(cause, pair.running, pair.ns, pair.waits, random);
+        sums.carried(cause, random.zero()).add_without_room(running, time.ns, time.waits, random);
     }
 }
