@@ -14,9 +14,12 @@
 //! ```
 //!
 //! The part of a short wait on this CPU's queue is walked backwards, slice by slice, from the switch-in. In each slice,
-//! stolen time and interrupt time are the differences of the kernel's counts; the rest is the task's that ran. Whatever
-//! a long wait of a task of the fair class takes, it is divided in the same number of steps: a binary search finds the
-//! slice in which it began, and the time of each cause is the difference of two totals. Which groups ran is then drawn.
+//! stolen time and interrupt time are the differences of the kernel's counts; the rest is the task's that ran.
+//!
+//! A long wait of a task of the fair class takes as many steps, however long it is: a binary search finds the slice in
+//! which it began, and the time of each cause is the difference of two totals. Of the groups that ran, one is drawn for
+//! each cause.
+//!
 //! What lies before the oldest slice that is kept is a cause of its own, so that the causes always add up to the wait.
 //!
 //! The counts of stolen time and interrupt time are known only at switches. If a wait begins within a slice, that

@@ -22,13 +22,7 @@ pub(super) struct CpuTotals([u64; TOTALS]);
 impl CpuTotals {
     pub(super) const ZERO: Self = Self([0; TOTALS]);
 
-    /// The total of a cause, or of [`ALL_TIME`].
-    #[inline(always)]
-    pub(super) const fn of(&self, index: usize) -> u64 {
-        self.0[index & (TOTALS - 1)]
-    }
-
-    /// These totals and a slice in which `cause` ran, besides what was stolen and in interrupts.
+    /// Sets these totals to the ones `before` a slice and what it took: `cause`, besides stolen time and interrupts.
     #[inline(always)]
     pub(super) const fn set_after(&mut self, before: &Self, cause: u32, took: SliceTimes) {
         let mut index = 0;
@@ -48,10 +42,10 @@ impl CpuTotals {
         *total = total.wrapping_add(ns);
     }
 
-    /// What the CPU has done since `earlier`, by cause.
+    /// The time of a cause, or of [`ALL_TIME`], since `earlier`: ns.
     #[inline(always)]
     pub(super) const fn since(&self, earlier: &Self, index: usize) -> u64 {
-        self.of(index).wrapping_sub(earlier.of(index))
+        self.0[index & (TOTALS - 1)].wrapping_sub(earlier.0[index & (TOTALS - 1)])
     }
 
     /// What the slice between two switches took.

@@ -14,11 +14,11 @@ use crate::branch_free::{choose, forget, is_less, is_some};
 /// bounds.
 pub const SLICES: usize = 512;
 
-/// Slices of a wait that are walked one by one, if it is of a task of the fair class. A longer wait is divided by totals.
+/// Most slices of a wait that are walked one by one, for a task of the fair class. If there are more, totals divide the wait.
 pub const WALKED_SLICES: usize = 8;
 
-/// Slices of a wait that are walked one by one, if it is of another task: it depends on the task's rank which outrank it, so
-/// that there are no totals. What lies before them is [`DividedCause::BeforeHistory`].
+/// Most slices that are walked for another task. There are no totals for it, because its rank decides which tasks outrank it.
+/// What lies before them is [`DividedCause::BeforeHistory`].
 pub const OTHERS_WALKED_SLICES: usize = 64;
 
 /// No wait: see [`SliceRing::ended_ns`].
@@ -52,11 +52,11 @@ pub struct SliceRing {
     /// When the last switch was.
     switched: QueueInstant,
     slices: [RunnerSlice; SLICES],
-    /// That of each slice, if interrupts are traced.
+    /// The longest interrupt of each slice, if interrupts are traced.
     longest_interrupts: [LongestInterrupt; SLICES],
 }
 
-/// Where the slices of a wait begin.
+/// Where a wait begins in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalkEnd {
     /// The number of the first cause if it was known before the walk, otherwise [`NO_CAUSE`].
@@ -135,7 +135,7 @@ impl SliceRing {
     /// A throttled group is taken to have been throttled first, and to have waited its turn afterwards: whatever ran
     /// while it was throttled is no cause.
     ///
-    /// Returns where its slices begin, for [`Self::first_cause`].
+    /// Returns where it begins in the history, for [`Self::first_cause`].
     #[inline(always)]
     pub fn divide(&self, wait: EndingWait, sink: &mut impl DivisionSink) -> WalkEnd {
         let queued_ns = min(wait.queued_ns, wait.latency_ns);
@@ -204,7 +204,7 @@ impl SliceRing {
     }
 
     /// Divides the last `rest_ns`, for a task of the fair class, by what the CPU has done in total. Returns how many switches
-    /// came before the oldest slice, and how long before it the wait began: ns.
+    /// came before the slice in which they begin, and the part of them before the oldest slice that is kept: ns.
     #[inline(always)]
     fn divide_by_totals(&self, rest_ns: u64, sink: &mut impl DivisionSink) -> (u64, u64) {
         let whole = self.slices_within(rest_ns, ALL_TIME);
@@ -221,7 +221,7 @@ impl SliceRing {
         for cause in 0..GROUP_CAUSES {
             let ns = ran(cause);
             if ns != 0 {
-                // The slice of a random instant in which this was the cause: there is less of it since all later ones.
+                // The slice with a random ns of this cause.
                 let since_ns = sink.random_below(ns) + 1;
                 let drawn = self.pushed - self.slices_within(since_ns, cause as usize) - 1;
                 sink.add_drawn(cause, self.slice(drawn).runner.group, ns);
@@ -255,8 +255,8 @@ impl SliceRing {
         self.totals(self.pushed).since(self.totals(switch), of)
     }
 
-    /// How many of the last slices are after the switch before which there is `ns` of a cause, or of [`ALL_TIME`]: those since
-    /// whose beginning there is less than that. Takes as many steps for any number.
+    /// The number of the last slices since whose beginning there is less than `ns` of a cause, or of [`ALL_TIME`]. Takes as
+    /// many steps for any number.
     #[inline(always)]
     fn slices_within(&self, ns: u64, of: usize) -> u64 {
         let kept = self.kept();
