@@ -47,7 +47,7 @@ fn pairs_with_room() -> RangeInclusive<u64> {
     16_384..=16_384 + (4_700 / machine::cpus().len() as u64).max(128)
 }
 
-/// Switches of a CPU that are kept (docs/why.md).
+/// Slices of a CPU that are kept (docs/why.md).
 const HISTORY: u64 = 511;
 
 /// The last of them, to which the history of a task that is not of the fair class is limited (docs/why.md).
@@ -171,11 +171,11 @@ fn the_part_of_a_wait_before_the_history_is_a_cause_of_its_own(attach: AttachCas
     Ok(())
 }
 
-/// Measures an ordinary task while two real-time tasks run in turn, `turns` times each in each of its four waits: two
-/// switches a turn.
-fn behind_turns(attach: AttachCase, spins_ns: [u64; 2], turns: u64) -> (Value, Performance) {
+/// Measures an ordinary task while two real-time tasks run in turn, `turns` times each in each of its waits: two switches
+/// a turn.
+fn behind_turns(attach: AttachCase, rounds: u64, spins_ns: [u64; 2], turns: u64) -> (Value, Performance) {
     let in_turn = PlantedCause::InTurn { spins_ns, turns, victim: Policy::Other };
-    let mut staged = Workload::Planted(Planted { rounds: 4, cpu: machine::one_cpu(), cause: in_turn }).stage();
+    let mut staged = Workload::Planted(Planted { rounds, cpu: machine::one_cpu(), cause: in_turn }).stage();
     let tid = staged.tid("wl-sleeper").to_string();
     let wakelat = counted(attach, &["--tid", &tid, "--class", "wakeup", "--by", "comm"]);
     let performance = staged.perform();
@@ -194,12 +194,17 @@ fn took(document: &Value, performance: &Performance) -> TimeBounds {
 }
 
 fn a_long_wait_of_an_ordinary_task_is_divided_into_its_causes(attach: AttachCase) -> TestOutcome {
-    let (document, performance) = behind_turns(attach, [1_000_000, 2_000_000], 48);
-    let due = took(&document, &performance);
+    let (document, performance) = behind_turns(attach, 4, [1_000_000, 2_000_000], 48);
+    let (due, found_ns) = (took(&document, &performance), cause(&document, "higher"));
+    // Of the tasks that ran in a wait, one is drawn. Another task of this machine may be.
     let by_name = performance.reported.took.keys().map(|name| waited_for(&document, "higher", name)).sum::<u64>();
     let hidden_ns = cause(&document, "stolen") + cause(&document, "unseen");
-    println!("\n  {by_name} ns by wakelat, {hidden_ns} hidden; {} to {} ns by the load", due.least_ns, due.most_ns);
-    assert!((by_name + hidden_ns) * 100 >= due.least_ns * 95, "{document}");
+    println!(
+        "\n  {found_ns} ns by wakelat, {by_name} of it by name; {} to {} ns by the load",
+        due.least_ns, due.most_ns
+    );
+    assert!((found_ns + hidden_ns) * 100 >= due.least_ns * 95, "{document}");
+    assert!(by_name > 0, "{document}");
     if machine::has_own_time() {
         assert!(by_name * 100 <= (due.most_ns + performance.hidden_ns) * 105, "{document}");
     }
@@ -209,15 +214,20 @@ fn a_long_wait_of_an_ordinary_task_is_divided_into_its_causes(attach: AttachCase
 
 fn the_part_of_an_ordinary_tasks_wait_before_the_history_is_a_cause_of_its_own(attach: AttachCase) -> TestOutcome {
     const TURNS: u64 = HISTORY * 3 / 4;
-    let (document, performance) = behind_turns(attach, [200_000, 200_000], TURNS);
-    let (due, found_ns) = (took(&document, &performance), cause(&document, "higher"));
-    // Unless other tasks run, the tasks have one slice of the history each in turn.
-    let (in_history_ns, before_ns) = (due.most_ns / (2 * TURNS) * HISTORY, cause(&document, "before_history"));
-    let due_before_ns = due.least_ns / (2 * TURNS) * (2 * TURNS - HISTORY);
-    println!("\n  {before_ns} of {} ns are before the history", document["sum_ns"]);
-    println!("  {found_ns} ns by wakelat, {in_history_ns} in the history; {due_before_ns} before it");
+    let (document, performance) = behind_turns(attach, 2, [200_000, 200_000], TURNS);
+    let (due, waited_ns) = (took(&document, &performance), number(&document["sum_ns"]));
+    let (found_ns, before_ns) = (cause(&document, "higher"), cause(&document, "before_history"));
+    // The two tasks run for the same time, so that their slices are alike.
+    let in_history = |ns: u64| ns / (2 * TURNS) * HISTORY;
+    let due_before_ns = due.least_ns - in_history(due.least_ns);
+    println!("\n  {before_ns} of {waited_ns} ns are before the history, {due_before_ns} by the load");
+    println!("  {found_ns} ns by wakelat, {} in the history", in_history(waited_ns));
     if machine::has_own_time() {
-        assert!(found_ns * 100 <= (in_history_ns + performance.hidden_ns) * 105, "{document}");
+        assert!(found_ns * 100 <= (in_history(waited_ns) + performance.hidden_ns) * 105, "{document}");
+    }
+    // Other tasks make a slice two: each of their switches takes one from the history.
+    if machine::is_emulated() {
+        assert!(found_ns * 100 >= in_history(due.least_ns) * 95, "{document}");
     }
     let hidden_ns = cause(&document, "stolen") + cause(&document, "unseen");
     assert!((before_ns + hidden_ns) * 100 >= due_before_ns * 95, "{before_ns} of {due_before_ns} ns: {document}");

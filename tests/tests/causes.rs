@@ -270,8 +270,8 @@ fn a_kernel_thread_is_the_first_cause(attach: AttachCase) -> TestOutcome {
     let document = document(wakelat);
     let found_ns = waited_for(&document, "kernel_threads", ksm::NAME);
     let terms = switch_ins(&document);
-    // Time that the kernel does not count as the thread's own, what came before the last 511 switches where other tasks
-    // switch much, and waits that were not measured.
+    // Time that the kernel does not count as the thread's own, what came before the history where other tasks switch much,
+    // and waits that were not measured.
     let elsewhere_ns =
         ["stolen", "interrupts", "unseen", "before_history"].iter().map(|name| cause(&document, name)).sum::<u64>()
             + terms.unknown_ns

@@ -151,10 +151,14 @@ fn quota_neighbour_and_own_threads_are_named_with_their_time(attach: AttachCase)
     causes(&waiting).assert_time("other_groups", least.least_ns, most.most_ns);
     causes(&waiting).assert_first("other_groups");
     let own_ns = (THREADS - 1) * usage_ns(&crowded);
-    causes(&crowded).assert_time("own_group", own_ns, own_ns);
     // On a busy machine, tasks outside of the test have the CPUs as long as its threads, and are rightly the first cause.
+    // Waits have more than eight slices there, and of the groups that ran in such a wait, one is drawn: in 250 waits or
+    // more, of which the group has half of the time, four standard deviations are a quarter of it.
     if usage_ns(&crowded) * 10 > crowded_for_ns * machine::cpus().len() as u64 * 6 {
+        causes(&crowded).assert_time("own_group", own_ns, own_ns);
         causes(&crowded).assert_first("own_group");
+    } else {
+        causes(&crowded).assert_time("own_group", own_ns / 4 * 3, own_ns / 4 * 5);
     }
     drop((hogs, behind));
     wakelat.signal(Signal::SIGTERM);

@@ -269,9 +269,11 @@ fn verify_of_all_tasks_agrees_under_messages_and_still_finds_lost_waits() -> Tes
     Ok(())
 }
 
-/// Skips the test on kernels on which wakelat refuses to read records: `busy` shows that.
+/// Skips the test on kernels on which wakelat refuses to read records, after checking that `verify` is refused.
 fn need_records() -> TestOutcome {
     if machine::ring_buffer_may_sleep() {
+        let refused = Wakelat::start(command(&["verify", "-d", "1s"])).end();
+        refused.assert_refused(1, &["ring buffer", "PREEMPT_RT"]);
         return Err(Skip::because("the BPF ring buffer of this kernel can freeze the machine"));
     }
     Ok(())

@@ -197,7 +197,8 @@ pub struct GroupSums {
     pub max_ns: u64,
     /// The task that waited [`Self::max_ns`]; of equally long waits the last one.
     pub longest: LongestWait,
-    /// Parts of waits that were [carried](CarriedTime) because pairs lack room.
+    /// Parts of waits without a pair of their own: the first one whose pair had no room, and all others from then on, except
+    /// for the own group's if that has a pair.
     pub pairs_lost: u64,
     /// Indexed by a [`DividedCause`] that [has a group](crate::wait_division::has_group).
     pub carried: [CarriedTime; CARRIED],
@@ -279,8 +280,8 @@ impl GroupSums {
     /// [`branch_free`](crate::branch_free).
     #[inline(always)]
     pub const fn carried(&mut self, cause: u32, zero: u64) -> &mut CarriedTime {
-        // The compiler would leave out the mask, of which it knows that it changes nothing, but the verifier does not. It moves the
-        // mask past a bitwise operation.
+        // The mask changes nothing, so the compiler would drop it, but the verifier needs it. Adding `zero` hides that from the
+        // compiler, which would move the mask past a bitwise operation.
         &mut self.carried[(cause as u64).wrapping_add(zero) as usize & (CARRIED - 1)]
     }
 

@@ -16,9 +16,9 @@
 //! The part of a short wait on this CPU's queue is walked backwards, slice by slice, from the switch-in. In each slice,
 //! stolen time and interrupt time are the differences of the kernel's counts; the rest is the task's that ran.
 //!
-//! A long wait of a task of the fair class takes as many steps, however long it is: a binary search finds the slice in
-//! which it began, and the time of each cause is the difference of two totals. Of the groups that ran, one is drawn for
-//! each cause.
+//! A long wait of a task of the fair class takes the same number of steps, however long it is: a binary search finds the
+//! slice in which it began, and the time of each cause is the difference of two totals. Of the groups that ran, one is
+//! drawn for each cause.
 //!
 //! What lies before the oldest slice that is kept is a cause of its own, so that the causes always add up to the wait.
 //!
@@ -35,7 +35,7 @@ mod throttled_clock;
 
 pub use group_parts::{EXACT_PARTS, GroupPart, GroupParts, PARTS};
 pub use runner_slice::Runner;
-pub use slice_ring::{CpuHistory, NO_WAIT, OTHERS_WALKED_SLICES, SLICES, SliceRing, WALKED_SLICES, WalkEnd};
+pub use slice_ring::{CpuHistory, NO_WAIT, OTHERS_WALKED_SLICES, SLICES, SliceRing, WALKED_SLICES, WaitStart};
 pub use slice_times::LongestInterrupt;
 pub use throttled_clock::ThrottledClock;
 

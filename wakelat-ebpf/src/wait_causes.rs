@@ -3,7 +3,7 @@
 
 use aya_ebpf::{
     Global,
-    bindings::BPF_ANY,
+    bindings::{BPF_ANY, BPF_F_MMAPABLE},
     btf_maps::{Array, HashMap, PerCpuArray},
     helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
     macros::btf_map,
@@ -34,7 +34,7 @@ use crate::{
 
 /// Key: a CPU. Value: its last switches. The loader sets the number of elements.
 #[btf_map]
-static LAST_SLICES: Array<CpuHistory, 1> = Array::new();
+static LAST_SLICES: Array<CpuHistory, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
 /// The waits of each group. Read and emptied by user space, one half at a time.
 #[btf_map]
@@ -296,16 +296,17 @@ struct Part {
     ns: u64,
 }
 
-/// Adds a part of the wait that was counted last in `sums`. If its group was drawn, or if pairs lack room, it is drawn from
-/// several waits together, so that a wait on a busy CPU rarely needs a pair.
+/// Adds a part of the wait that was counted last in `sums`. It is carried if its group was drawn, or if the group has had
+/// pairs without room, so that a wait on a busy CPU rarely needs a pair.
 #[inline(always)]
 fn add_part(sums: &mut GroupSums, random: &mut GroupParts, of: GroupSumsKey, part: Part, is_drawn: bool) {
     let Part { cause, running, ns } = part;
     let is_own = cause == DividedCause::Task as u32 && running == of.waiting;
+    let is_full = sums.pairs_lost != 0;
+    let is_carried = !is_own && (is_drawn || is_full);
     let (mut running, mut time) = (running, PairSum::of(ns, 1));
-    let lacks_room = sums.pairs_lost != 0;
-    if !is_own && (is_drawn || lacks_room) {
-        sums.pairs_lost += u64::from(lacks_room);
+    if is_carried {
+        sums.pairs_lost += u64::from(is_full);
         let sum_ns = sums.sum_ns;
         let carried = sums.carried(cause, random.zero());
         carried.add(running, ns, 1, random);
@@ -320,8 +321,14 @@ fn add_part(sums: &mut GroupSums, random: &mut GroupParts, of: GroupSumsKey, par
         return;
     }
     // A full map takes long to say so: it is not asked again in this half.
-    if lacks_room || PAIR_SUMS.insert(key, time, BPF_ANY.into()).is_err() {
-        sums.pairs_lost += 1;
-        sums.carried(cause, random.zero()).add_without_room(running, time.ns, time.waits, random);
+    if is_full || PAIR_SUMS.insert(key, time, BPF_ANY.into()).is_err() {
+        // Each part is counted once.
+        sums.pairs_lost += u64::from(!(is_carried && is_full));
+        let carried = sums.carried(cause, random.zero());
+        if is_carried {
+            carried.put_back(running, time.ns, time.waits);
+        } else {
+            carried.add(running, time.ns, time.waits, random);
+        }
     }
 }

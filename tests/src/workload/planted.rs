@@ -24,9 +24,9 @@ use crate::{
 /// A priority above the victim's.
 const ABOVE: Policy = Policy::Fifo(50);
 
-/// `wl-sleeper` waits on `cpu` for a cause. It is SCHED_FIFO, unless the cause says otherwise, with a lower
-/// priority than the tasks that plant the cause: ordinary tasks of the machine have no part in its waits, and the task that leaves
-/// the CPU to it always belongs to the load.
+/// `wl-sleeper` waits on `cpu` for a cause. It is SCHED_FIFO, with a lower priority than the tasks that
+/// plant the cause: ordinary tasks of the machine have no part in its waits, and the task that leaves
+/// the CPU to it always belongs to the load. With [`PlantedCause::InTurn`], it can be an ordinary task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Planted {
     /// Number of waits.

@@ -2,9 +2,9 @@
 
 use crate::wait_division::{GroupParts, GroupWords};
 
-/// Time of one cause in waits of a group that is in no pair yet: of several waits together, and of one of the groups that
-/// ran, which is drawn with a probability in proportion to its time. So a pair is right on average, and all together are
-/// exact.
+/// Waiting time of a group for one cause that is not yet in a pair. It comes from several waits, and belongs to one of the
+/// groups that ran, drawn with a probability in proportion to its time. So the time of a pair is right on average, and the
+/// sum of all pairs is exact.
 ///
 /// It costs less than a pair for each wait, and needs no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,13 +14,13 @@ pub struct CarriedTime {
     pub running: GroupWords,
     /// The time: ns; 0 for none.
     pub ns: u64,
-    /// Number of waits.
+    /// Number of waits, each counted once for each group that ran.
     pub waits: u64,
     /// The time when the pair had no room: ns; 0 if that has not happened.
     without_room_ns: u64,
 }
 
-/// The part of a group's waiting time, as a power of 1/2, at which time is carried no further.
+/// Time is carried until it is this power of 1/2 of the group's waiting time.
 const MOST_SHIFT: u32 = 4;
 
 impl CarriedTime {
@@ -37,14 +37,14 @@ impl CarriedTime {
         }
     }
 
-    /// The same, of a pair for which there was no room: it is carried until there is twice as much.
+    /// Puts back what was [taken](Self::take), because its pair had no room.
     #[inline(always)]
-    pub const fn add_without_room(&mut self, running: GroupWords, ns: u64, waits: u64, random: &mut GroupParts) {
-        self.add(running, ns, waits, random);
-        self.without_room_ns = self.ns;
+    pub const fn put_back(&mut self, running: GroupWords, ns: u64, waits: u64) {
+        *self = Self { running, ns, waits, without_room_ns: ns };
     }
 
-    /// Removes and returns all of it, if it is much of `sum_ns`, what the group has waited: as it is if there are few waits.
+    /// Removes and returns all of it, once it is a sixteenth of `sum_ns`, the group's waiting time so far, and twice what was
+    /// put back. Of few waits, each is taken at once.
     #[inline(always)]
     pub const fn take(&mut self, sum_ns: u64) -> Option<Self> {
         if self.ns < sum_ns >> MOST_SHIFT || self.ns < self.without_room_ns << 1 {
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn what_had_no_room_is_taken_once_it_has_doubled() {
         let (mut carried, mut random) = (CarriedTime::NONE, GroupParts::EMPTY);
-        carried.add_without_room([1, 0], 10, 1, &mut random);
+        carried.put_back([1, 0], 10, 1);
         carried.add([1, 0], 9, 1, &mut random);
         assert_eq!(carried.take(0), None);
         carried.add([1, 0], 1, 1, &mut random);

@@ -1,6 +1,6 @@
 //! The parts of one wait in which tasks ran: one for each cause and group.
 //!
-//! Each part is an update of a large table, and a wait on a busy CPU can have a part for every slice that is kept. So a
+//! Each part is an update of a large table, and a wait on a busy CPU can have a part for every slice that is walked. So a
 //! wait has at most [`PARTS`]: one for tasks of the waiter's own group, one for each of the first [`EXACT_PARTS`] − 1 others
 //! that are added, and one of each cause for the others. The time of the others goes to one of them, drawn with a
 //! probability in proportion to its time: the sum of a group is right on average, and the sum of a cause always.
@@ -118,7 +118,8 @@ impl GroupParts {
     #[inline(always)]
     pub const fn random_below(&mut self, ns: u64) -> u64 {
         self.random = next(self.random);
-        (self.random >> 40).wrapping_mul(ns) >> 24
+        let random = self.random >> 32;
+        random * (ns >> 32) + (random * (ns & 0xffff_ffff) >> 32)
     }
 
     /// The index after the last part: at most [`PARTS`].

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::branch_free::{choose, forget, is_less, is_some};
 
-/// Switches that are kept for each CPU, and the one that comes next: a power of two, so that a mask keeps an index within
-/// bounds.
+/// Switches that are kept for each CPU: one more than the ended slices, because one place is for the slice that comes next.
+/// A power of two, so that a mask keeps an index within bounds.
 pub const SLICES: usize = 512;
 
 /// Most slices of a wait that are walked one by one, for a task of the fair class. If there are more, totals divide the wait.
@@ -58,7 +58,7 @@ pub struct SliceRing {
 
 /// Where a wait begins in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WalkEnd {
+pub struct WaitStart {
     /// The number of the first cause if it was known before the walk, otherwise [`NO_CAUSE`].
     first_cause: u64,
     /// How many switches came before the oldest slice of the wait.
@@ -137,7 +137,7 @@ impl SliceRing {
     ///
     /// Returns where it begins in the history, for [`Self::first_cause`].
     #[inline(always)]
-    pub fn divide(&self, wait: EndingWait, sink: &mut impl DivisionSink) -> WalkEnd {
+    pub fn divide(&self, wait: EndingWait, sink: &mut impl DivisionSink) -> WaitStart {
         let queued_ns = min(wait.queued_ns, wait.latency_ns);
         let throttled_ns = min(wait.throttled_ns, queued_ns);
         sink.add(DividedCause::OtherQueue, wait.latency_ns - queued_ns);
@@ -152,16 +152,15 @@ impl SliceRing {
         let walked = WALKED_SLICES as u64;
         let is_long = self.pushed >= walked && self.age(self.pushed - walked, ALL_TIME) < rest_ns;
         if rank == FAIR_RANK && is_long {
-            let (at, rest_ns) = self.divide_by_totals(rest_ns, sink);
-            return WalkEnd { first_cause, at, rest_ns, rank };
+            return self.divide_by_totals(WaitStart { first_cause, at: self.pushed, rest_ns, rank }, sink);
         }
-        self.walk(WalkEnd { first_cause, at: self.pushed, rest_ns, rank }, sink)
+        self.walk(WaitStart { first_cause, at: self.pushed, rest_ns, rank }, sink)
     }
 
     /// Walks through the slices of a wait from its end, which is now.
     #[inline(always)]
-    fn walk(&self, from: WalkEnd, sink: &mut impl DivisionSink) -> WalkEnd {
-        let WalkEnd { mut first_cause, mut at, mut rest_ns, rank } = from;
+    fn walk(&self, from: WaitStart, sink: &mut impl DivisionSink) -> WaitStart {
+        let WaitStart { mut first_cause, mut at, mut rest_ns, rank } = from;
         let (mut stolen_ns, mut irq_ns) = (self.zero, self.zero);
         for _ in 0..OTHERS_WALKED_SLICES {
             (rest_ns, at) = (forget(rest_ns, self.zero), forget(at, self.zero));
@@ -200,13 +199,13 @@ impl SliceRing {
         sink.add(DividedCause::Stolen, stolen_ns);
         sink.add(DividedCause::Interrupt, irq_ns);
         sink.add(DividedCause::BeforeHistory, rest_ns);
-        WalkEnd { first_cause, at, rest_ns, rank }
+        WaitStart { first_cause, at, rest_ns, rank }
     }
 
-    /// Divides the last `rest_ns`, for a task of the fair class, by what the CPU has done in total. Returns how many switches
-    /// came before the slice in which they begin, and the part of them before the oldest slice that is kept: ns.
+    /// Divides a wait of a task of the fair class, which ends now, by what the CPU has done in total.
     #[inline(always)]
-    fn divide_by_totals(&self, rest_ns: u64, sink: &mut impl DivisionSink) -> (u64, u64) {
+    fn divide_by_totals(&self, from: WaitStart, sink: &mut impl DivisionSink) -> WaitStart {
+        let rest_ns = from.rest_ns;
         let whole = self.slices_within(rest_ns, ALL_TIME);
         let oldest = self.pushed - whole;
         let before_ns = forget(rest_ns - self.age(oldest, ALL_TIME), self.zero);
@@ -233,7 +232,7 @@ impl SliceRing {
         sink.add(DividedCause::Stolen, total(DividedCause::Stolen as u32) + had.stolen_ns);
         let unknown_ns = before_ns & !is_kept;
         sink.add(DividedCause::BeforeHistory, unknown_ns);
-        (at, unknown_ns)
+        WaitStart { at, rest_ns: unknown_ns, ..from }
     }
 
     /// What the last `rest_ns` of the slice took that began at the switch with this number.
@@ -255,8 +254,8 @@ impl SliceRing {
         self.totals(self.pushed).since(self.totals(switch), of)
     }
 
-    /// The number of the last slices since whose beginning there is less than `ns` of a cause, or of [`ALL_TIME`]. Takes as
-    /// many steps for any number.
+    /// The number of the last slices since whose beginning there is less than `ns` of a cause, or of [`ALL_TIME`]. Takes the
+    /// same number of steps, whatever the result.
     #[inline(always)]
     fn slices_within(&self, ns: u64, of: usize) -> u64 {
         let kept = self.kept();
@@ -273,7 +272,7 @@ impl SliceRing {
     /// The first cause of a wait that was divided, with the group of the task that ran then: for a preempted task, who
     /// preempted it.
     #[inline(always)]
-    pub fn first_cause(&self, end: WalkEnd) -> (u32, GroupWords) {
+    pub fn first_cause(&self, end: WaitStart) -> (u32, GroupWords) {
         // The slice in which the wait began; a wait of 0 ns began in the last one.
         let in_last = is_less(self.pushed, end.at + 1, self.zero) & 1;
         let first = &self.slice(end.at.wrapping_sub(in_last)).runner;

@@ -222,9 +222,11 @@ fn unseen_switches_make_the_slice_before_them_unknown() {
 /// Slices with some stolen and interrupt time in each, and the instant at which the last one ends.
 fn history() -> impl Strategy<Value = (Vec<Slice>, QueueInstant)> {
     let slice = (0..1_000u64, 0..100u64, 0..100u64, 0..3u64, 0..3u32, 0..200i32);
-    prop::collection::vec(slice, 0..150).prop_map(|slices| {
+    // So many short ones before them that the ring is full.
+    let short = (0..2 * SLICES as u64).prop_map(|count| (0..count).map(|n| (n % 50, 0, 0, n % 3, (n % 3) as u32, 120)));
+    (short, prop::collection::vec(slice, 0..150)).prop_map(|(short, slices)| {
         let mut now = QueueInstant { clock_ns: 1_000_000, stolen_ns: 5, irq_ns: 6 };
-        let slices = slices.into_iter().map(|(runs_ns, stolen_ns, irq_ns, group, kind, prio)| {
+        let slices = short.chain(slices).map(|(runs_ns, stolen_ns, irq_ns, group, kind, prio)| {
             let runner = match kind {
                 0 => Runner::IDLE,
                 _ => Runner::task([group, 0], rank(prio, 0), kind == 1),

@@ -18,6 +18,7 @@ pub const SELECTED_KERNELS: &[&str] = &[
     "groups:counts_for_it",
     "groups:without_room",
     "cause_sums:to_the_run_delay",
+    "cause_sums:a_long_wait",
     "cause_sums:before_the_history",
     "cause_sums:two_tasks_alike",
     "causes:kernel_thread",

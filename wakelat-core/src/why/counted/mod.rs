@@ -295,6 +295,20 @@ mod tests {
     }
 
     #[test]
+    fn time_that_is_carried_belongs_to_its_pair() {
+        let mut sums = GroupSums::EMPTY;
+        sums.begin_wait(1_000);
+        sums.add_only(DividedCause::Higher as u32, 1_000);
+        sums.carried(DividedCause::Higher as u32, 0).put_back([7, 0], 1_000, 1);
+        let mut totals = CauseTotals::default();
+        totals.add_pair(&PairKey::new(0, 0, DividedCause::Higher as u32, [1, 0], [7, 0]), &PairSum::of(5, 2));
+        totals.add_group([1, 0], &sums);
+        let (waiting, running) = (totals.number([1, 0]), totals.number([7, 0]));
+        let pairs: Vec<_> = totals.pairs.into_iter().collect();
+        assert_eq!(pairs, [((waiting, running, DividedCause::Higher), CauseTime { ns: 1_005, waits: 3 })]);
+    }
+
+    #[test]
     fn a_percentile_is_bounded_by_its_bucket_and_by_the_longest_wait() {
         let mut sums = GroupSums::EMPTY;
         (0..99).for_each(|_| sums.begin_wait(1_000));

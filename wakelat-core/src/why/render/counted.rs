@@ -255,7 +255,7 @@ fn division(summary: &CountedSummary, limit_flag: &str, style: &Style, out: &mut
     }
     if summary.pairs_lost > 0 {
         let parts = units::counted(summary.pairs_lost, "part");
-        note(format!("{parts} of waits had no room in a table of pairs: which groups ran is drawn, right on average"));
+        note(format!("{parts} of waits had no room in a table of pairs: their time is in other pairs, or in none"));
     }
 }
 
@@ -290,9 +290,8 @@ mod tests {
         assert_eq!(notes(3, 3, 0), [removed]);
         let limited = "note: 1 group merged into (other); `--max-series` has more";
         assert_eq!(notes(4, 3, 0), [limited, removed]);
-        let drawn =
-            "note: 2 parts of waits had no room in a table of pairs: which groups ran is drawn, right on average";
-        assert_eq!(notes(0, 0, 2), [drawn]);
+        let lost = "note: 2 parts of waits had no room in a table of pairs: their time is in other pairs, or in none";
+        assert_eq!(notes(0, 0, 2), [lost]);
     }
 
     #[test]
