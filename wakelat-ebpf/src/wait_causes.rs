@@ -17,8 +17,8 @@ use wakelat_common::{
     cpu_words::CpuWords,
     pending_wait::PrevState,
     wait_division::{
-        CpuHistory, DividedCause, DivisionSink, EndingWait, GroupParts, GroupWords, NO_WAIT, PARTS, QueueInstant,
-        Runner, SliceRing, has_group, rank,
+        CpuHistory, DividedCause, DivisionSink, EXACT_PARTS, EndingWait, GroupPart, GroupParts, GroupWords, NO_WAIT,
+        PARTS, QueueInstant, Runner, SliceRing, has_group, rank,
     },
 };
 
@@ -190,7 +190,7 @@ impl CauseHooks {
             }
             let part = self.parts.take(index);
             if part.ns != 0 {
-                add_part(sums, self.parts, key, Part { cause: part.cause, running: part.group, ns: part.ns }, false);
+                add_part(sums, self.parts, key, part, index >= EXACT_PARTS);
             }
         }
         if self.is_preempted() {
@@ -272,14 +272,14 @@ impl DivisionSink for CauseSink<'_> {
         }
         self.sums.add_only(cause, ns);
         if has_group(cause) {
-            add_part(self.sums, self.parts, self.key, Part { cause, running, ns }, false);
+            add_part(self.sums, self.parts, self.key, GroupPart::new(cause, running, ns), false);
         }
     }
 
     #[inline(always)]
     fn add_drawn(&mut self, cause: u32, running: GroupWords, ns: u64) {
         self.sums.add_only(cause, ns);
-        add_part(self.sums, self.parts, self.key, Part { cause, running, ns }, true);
+        self.parts.add_drawn(cause, running, ns);
     }
 
     #[inline(always)]
@@ -288,19 +288,11 @@ impl DivisionSink for CauseSink<'_> {
     }
 }
 
-/// A part of a wait, more than 0 ns, in which tasks of a group ran.
-#[derive(Clone, Copy)]
-struct Part {
-    cause: u32,
-    running: GroupWords,
-    ns: u64,
-}
-
-/// Adds a part of the wait that was counted last in `sums`. It is carried if its group was drawn, or if the group has had
+/// Adds a part, more than 0 ns, of the wait that was counted last in `sums`. It is carried if its group was drawn, or if the group has had
 /// pairs without room, so that a wait on a busy CPU rarely needs a pair.
 #[inline(always)]
-fn add_part(sums: &mut GroupSums, random: &mut GroupParts, of: GroupSumsKey, part: Part, is_drawn: bool) {
-    let Part { cause, running, ns } = part;
+fn add_part(sums: &mut GroupSums, random: &mut GroupParts, of: GroupSumsKey, part: GroupPart, is_drawn: bool) {
+    let GroupPart { cause, group: running, ns, .. } = part;
     let is_own = cause == DividedCause::Task as u32 && running == of.waiting;
     let is_full = sums.pairs_lost != 0;
     let is_carried = !is_own && (is_drawn || is_full);

@@ -37,7 +37,13 @@ pub struct GroupPart {
 }
 
 impl GroupPart {
-    const NONE: Self = Self { group: [0; 2], ns: 0, cause: NO_CAUSE, reserved: 0 };
+    const NONE: Self = Self::new(NO_CAUSE, [0; 2], 0);
+
+    /// Tasks of `group` ran for `ns`.
+    #[inline(always)]
+    pub const fn new(cause: u32, group: GroupWords, ns: u64) -> Self {
+        Self { group, ns, cause, reserved: 0 }
+    }
 }
 
 /// The parts of one wait.
@@ -112,6 +118,15 @@ impl GroupParts {
         part.group[0] = choose(is_drawn, group[0], part.group[0]);
         part.group[1] = choose(is_drawn, group[1], part.group[1]);
         part.cause = choose(is_drawn, cause as u64, part.cause as u64) as u32;
+    }
+
+    /// Sets the only part of a cause that [has a group](super::has_group), by its number. Of the groups that ran, `group` was
+    /// drawn.
+    #[inline(always)]
+    pub const fn add_drawn(&mut self, cause: u32, group: GroupWords, ns: u64) {
+        let place = EXACT_PARTS + cause as usize;
+        self.parts[place & (ROOM - 1)] = GroupPart::new(cause, group, ns);
+        self.end = place as u64 + 1;
     }
 
     /// A random number below `ns`, which is not 0.
