@@ -134,7 +134,7 @@ impl GroupParts {
     pub const fn random_below(&mut self, ns: u64) -> u64 {
         self.random = next(self.random);
         let random = self.random >> 32;
-        random * (ns >> 32) + (random * (ns & 0xffff_ffff) >> 32)
+        random * (ns >> 32) + ((random * (ns & 0xffff_ffff)) >> 32)
     }
 
     /// The index after the last part: at most [`PARTS`].
