@@ -1,7 +1,12 @@
 //! Losses are counted: with too little room, with a stalled reader, after a switch that no program
 //! sees, and on an overloaded machine.
 
-use std::{io::pipe, os::fd::AsFd as _, sync::mpsc, thread};
+use std::{
+    io::pipe,
+    os::fd::AsFd as _,
+    sync::{Barrier, mpsc},
+    thread,
+};
 
 use nix::{sys::signal::Signal, unistd::gettid};
 use wakelat_tests::{
@@ -199,9 +204,12 @@ fn a_wait_whose_end_no_program_sees_is_a_missed_switch(attach: AttachCase) -> Te
     let wakelat = Wakelat::hist(attach, &["--comm", "wl-unseen"]);
     let (gate, supervisor) = (ProgramGate::of(wakelat.pid()), Supervisor::now());
     let (started, starts) = mpsc::channel();
+    // While a thread is created, another one can wait for the lock of their address space: that is a wait that is seen.
+    let both = Barrier::new(2);
     let (ended, untraced) = thread::scope(|scope| {
         scope.spawn(|| {
             place.take();
+            both.wait();
             task::name("wl-unseen");
             started.send(gettid().as_raw().unsigned_abs()).expect("the test waits for it");
             for _ in 0..ROUNDS {
@@ -215,6 +223,7 @@ fn a_wait_whose_end_no_program_sees_is_a_missed_switch(attach: AttachCase) -> Te
         });
         let waking = scope.spawn(|| {
             place.take();
+            both.wait();
             task::name("wl-waker");
             for _ in 0..ROUNDS {
                 take_byte(turns.as_fd());
