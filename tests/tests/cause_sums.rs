@@ -198,7 +198,9 @@ fn a_long_wait_of_an_ordinary_task_is_divided_into_its_causes(attach: AttachCase
     let (due, found_ns) = (took(&document, &performance), cause(&document, "higher"));
     // Of the tasks that ran in a wait, one is drawn. Another task of this machine may be.
     let by_name = performance.reported.took.keys().map(|name| waited_for(&document, "higher", name)).sum::<u64>();
-    let hidden_ns = cause(&document, "stolen") + cause(&document, "unseen");
+    // After the two, the other tasks of a busy machine may switch so often that the history ends within the wait.
+    let before_ns = cause(&document, "before_history");
+    let hidden_ns = cause(&document, "stolen") + cause(&document, "unseen") + before_ns;
     println!(
         "\n  {found_ns} ns by wakelat, {by_name} of it by name; {} to {} ns by the load",
         due.least_ns, due.most_ns
@@ -208,7 +210,8 @@ fn a_long_wait_of_an_ordinary_task_is_divided_into_its_causes(attach: AttachCase
     if machine::has_own_time() {
         assert!(by_name * 100 <= (due.most_ns + performance.hidden_ns) * 105, "{document}");
     }
-    assert_eq!(cause(&document, "before_history"), 0, "{document}");
+    let is_whole = if machine::is_emulated() { before_ns == 0 } else { before_ns * 10 < due.least_ns };
+    assert!(is_whole, "{before_ns} ns are before the history: {document}");
     Ok(())
 }
 
