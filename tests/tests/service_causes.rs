@@ -143,18 +143,21 @@ fn quota_neighbour_and_own_threads_are_named_with_their_time(attach: AttachCase)
     });
     let metrics = scrape(&socket);
     let causes = |group: &TestCgroup| CgroupCauses::of(&metrics, group);
+    // On a busy machine, tasks outside of the test have the CPUs for so long that they are rightly the first cause.
+    let is_quiet = usage_ns(&crowded) * 10 > crowded_for_ns * machine::cpus().len() as u64 * 6;
     causes(limited).assert_time("throttled", throttled_ns, throttled_ns);
-    causes(limited).assert_first("throttled");
+    if is_quiet {
+        causes(limited).assert_first("throttled");
+    }
     // Without the first wait of the task, whose start may not be known.
     let took = &performance.reported.took["wl-hog"];
     let (least, most) = (TimeBounds::any(59, took), TimeBounds::any(60, took));
     causes(&waiting).assert_time("other_groups", least.least_ns, most.most_ns);
     causes(&waiting).assert_first("other_groups");
     let own_ns = (THREADS - 1) * usage_ns(&crowded);
-    // On a busy machine, tasks outside of the test have the CPUs as long as its threads, and are rightly the first cause.
-    // Waits have more than eight slices there, and of the groups that ran in such a wait, one is drawn: in 250 waits or
-    // more, of which the group has half of the time, four standard deviations are a quarter of it.
-    if usage_ns(&crowded) * 10 > crowded_for_ns * machine::cpus().len() as u64 * 6 {
+    // On a busy machine, waits have more than eight slices, and of the groups that ran in such a wait, one is drawn: in 250
+    // waits or more, of which the group has half of the time, four standard deviations are a quarter of it.
+    if is_quiet {
         causes(&crowded).assert_time("own_group", own_ns, own_ns);
         causes(&crowded).assert_first("own_group");
     } else {
