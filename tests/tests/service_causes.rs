@@ -155,8 +155,8 @@ fn quota_neighbour_and_own_threads_are_named_with_their_time(attach: AttachCase)
     causes(&waiting).assert_time("other_groups", least.least_ns, most.most_ns);
     causes(&waiting).assert_first("other_groups");
     let own_ns = (THREADS - 1) * usage_ns(&crowded);
-    // On a busy machine, waits have more than eight slices, and of the groups that ran in such a wait, one is drawn: in 250
-    // waits or more, of which the group has half of the time, four standard deviations are a quarter of it.
+    // On a busy machine, waits have more than eight slices, and of the groups that ran in such a wait, one is drawn. If the
+    // group ran half of the time, four standard deviations of 250 waits are a quarter of its time.
     if is_quiet {
         causes(&crowded).assert_time("own_group", own_ns, own_ns);
         causes(&crowded).assert_first("own_group");

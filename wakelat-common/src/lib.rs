@@ -85,7 +85,5 @@ mod pod {
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::cause_sums::PairKey {}
     // SAFETY: repr(C), integers only, without padding.
-    unsafe impl aya::Pod for crate::wait_division::SliceRing {}
-    // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::wait_division::ThrottledClock {}
 }

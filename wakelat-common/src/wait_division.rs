@@ -35,7 +35,7 @@ mod throttled_clock;
 
 pub use group_parts::{EXACT_PARTS, GroupPart, GroupParts, PARTS};
 pub use runner_slice::Runner;
-pub use slice_ring::{CpuHistory, NO_WAIT, OTHERS_WALKED_SLICES, SLICES, SliceRing, WALKED_SLICES, WaitStart};
+pub use slice_ring::{CpuHistory, NO_WAIT, SLICES, SliceRing, WaitStart};
 pub use slice_times::LongestInterrupt;
 pub use throttled_clock::ThrottledClock;
 
@@ -89,7 +89,7 @@ impl DividedCause {
     ];
 }
 
-/// The number of causes of which the group of the task that ran is counted as well: the first ones.
+/// The number of causes that [have a group](has_group): the first ones.
 pub const GROUP_CAUSES: u32 = DividedCause::KernelThread as u32 + 1;
 
 /// Whether the group of the task that ran is counted as well, for the number of a [`DividedCause`].

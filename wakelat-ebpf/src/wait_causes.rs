@@ -183,7 +183,7 @@ impl CauseHooks {
             rank: rank(next.prio(), next.policy()),
         };
         self.parts.begin(waiting);
-        let end = self.ring.divide(wait, &mut CauseSink { sums: &mut *sums, parts: &mut *self.parts, key });
+        let start = self.ring.divide(wait, &mut CauseSink { sums: &mut *sums, parts: &mut *self.parts, key });
         for index in 0..PARTS {
             if index as u64 >= self.parts.end() {
                 break;
@@ -194,7 +194,7 @@ impl CauseHooks {
             }
         }
         if self.is_preempted() {
-            let (first, group) = self.ring.first_cause(end);
+            let (first, group) = self.ring.first_cause(start);
             let by_own = first == DividedCause::Task as u32 && group == waiting;
             sums.count_preemption(if by_own { BY_OWN_GROUP } else { first });
         }
@@ -288,8 +288,8 @@ impl DivisionSink for CauseSink<'_> {
     }
 }
 
-/// Adds a part, more than 0 ns, of the wait that was counted last in `sums`. It is carried if its group was drawn, or if the group has had
-/// pairs without room, so that a wait on a busy CPU rarely needs a pair.
+/// Adds a part, more than 0 ns, of the wait that was counted last in `sums`, to its pair. If its group was drawn, or if the
+/// group that waited has had a pair without room, the part is carried, so that a wait on a busy CPU rarely needs a pair.
 #[inline(always)]
 fn add_part(sums: &mut GroupSums, random: &mut GroupParts, of: GroupSumsKey, part: GroupPart, is_drawn: bool) {
     let GroupPart { cause, group: running, ns, .. } = part;

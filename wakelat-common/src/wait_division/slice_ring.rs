@@ -15,11 +15,11 @@ use crate::branch_free::{choose, forget, is_less, is_some};
 pub const SLICES: usize = 512;
 
 /// Most slices of a wait that are walked one by one, for a task of the fair class. If there are more, totals divide the wait.
-pub const WALKED_SLICES: usize = 8;
+pub(super) const WALKED_SLICES: usize = 8;
 
 /// Most slices that are walked for another task. There are no totals for it, because its rank decides which tasks outrank it.
 /// What lies before them is [`DividedCause::BeforeHistory`].
-pub const OTHERS_WALKED_SLICES: usize = 64;
+pub(super) const OTHERS_WALKED_SLICES: usize = 64;
 
 /// No wait: see [`SliceRing::ended_ns`].
 pub const NO_WAIT: u64 = u64::MAX;
@@ -59,7 +59,7 @@ pub struct SliceRing {
 /// Where a wait begins in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitStart {
-    /// The number of the first cause if it was known before the walk, otherwise [`NO_CAUSE`].
+    /// The number of the first cause if it is not what ran then, otherwise [`NO_CAUSE`].
     first_cause: u64,
     /// How many switches came before the oldest slice of the wait.
     at: u64,
@@ -272,13 +272,13 @@ impl SliceRing {
     /// The first cause of a wait that was divided, with the group of the task that ran then: for a preempted task, who
     /// preempted it.
     #[inline(always)]
-    pub fn first_cause(&self, end: WaitStart) -> (u32, GroupWords) {
+    pub fn first_cause(&self, start: WaitStart) -> (u32, GroupWords) {
         // The slice in which the wait began; a wait of 0 ns began in the last one.
-        let in_last = is_less(self.pushed, end.at + 1, self.zero) & 1;
-        let first = &self.slice(end.at.wrapping_sub(in_last)).runner;
-        let ran = first.cause(end.rank, self.zero);
-        let walked = choose(is_less(0, end.rest_ns, self.zero), DividedCause::BeforeHistory as u64, ran.into());
-        let cause = choose(is_less(end.first_cause, NO_CAUSE.into(), self.zero), end.first_cause, walked);
+        let in_last = is_less(self.pushed, start.at + 1, self.zero) & 1;
+        let first = &self.slice(start.at.wrapping_sub(in_last)).runner;
+        let ran = first.cause(start.rank, self.zero);
+        let walked = choose(is_less(0, start.rest_ns, self.zero), DividedCause::BeforeHistory as u64, ran.into());
+        let cause = choose(is_less(start.first_cause, NO_CAUSE.into(), self.zero), start.first_cause, walked);
         (cause as u32, first.group)
     }
 }
