@@ -12,6 +12,7 @@ use nix::{
     sched::{CpuSet, sched_setaffinity},
     unistd::{Pid, gettid},
 };
+use serde::{Deserialize, Serialize};
 
 use crate::{
     machine, procfs,
@@ -27,7 +28,7 @@ pub const THREADS: usize = 8;
 pub const ROUNDS: u32 = 200;
 
 /// What the kernel has counted for threads: waits that ended (`/proc/TID/schedstat`).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Account {
     /// Number of waits.
     pub waits: u64,

@@ -35,7 +35,10 @@ impl StressNg {
         // Without `--keep-name`, the names depend on its version. A limit of time ends it if the test is killed.
         command.args(["--keep-name", "--timeout", "120"]).args(arguments).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().unwrap_or_else(|error| panic!("{path}: {error}"));
+        // The first task inherits this name, so that it has no other one from its first wait on.
+        let start = std::thread::Builder::new().name(NAME.to_owned()).spawn(move || command.spawn());
+        let started = start.expect("a thread can be started").join().expect("starting a program does not panic");
+        let child = started.unwrap_or_else(|error| panic!("{path}: {error}"));
         let mut stress = Self { child };
         until("stress-ng has its tasks", || {
             let ended = stress.child.try_wait().expect("a child can be waited for");
@@ -45,20 +48,24 @@ impl StressNg {
         stress
     }
 
-    /// Stops its tasks, and returns those besides its first one once they are off their CPUs.
+    /// Stops its tasks, and returns them once they are off their CPUs.
     pub fn stop(&self) -> Vec<u32> {
         self.signal(Signal::SIGSTOP).expect("stress-ng is running");
         let is_stopped = |tid: &u32| procfs::state(*tid) == Some('T') && procfs::is_blocked(*tid);
-        until("stress-ng is stopped", || self.workers().iter().all(is_stopped));
-        self.workers()
+        until("stress-ng is stopped", || self.tasks().iter().all(is_stopped));
+        self.tasks()
     }
 
-    /// Its running processes, each with one thread, except the first one.
+    /// Its tasks except the first one.
     pub fn workers(&self) -> Vec<u32> {
-        let first = self.child.id();
+        self.tasks().into_iter().filter(|tid| *tid != self.child.id()).collect()
+    }
+
+    /// Its running processes, each with one thread.
+    fn tasks(&self) -> Vec<u32> {
         let is_own = |tid: &u32| getpgid(Some(Pid::from_raw(*tid as i32))).is_ok_and(|group| group == self.group());
         let lives = |tid: &u32| procfs::state(*tid).is_some_and(|state| state != 'Z');
-        procfs::pids_named(NAME).into_iter().filter(|tid| *tid != first && is_own(tid) && lives(tid)).collect()
+        procfs::pids_named(NAME).into_iter().filter(|tid| is_own(tid) && lives(tid)).collect()
     }
 
     /// Its process group, which all of its tasks are in.

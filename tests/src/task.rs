@@ -22,6 +22,20 @@ pub enum Policy {
     Fifo(i32),
 }
 
+impl Policy {
+    /// Applies the policy to the calling task.
+    pub fn take(self) {
+        let (policy, sched_priority) = match self {
+            Self::Other => (libc::SCHED_OTHER, 0),
+            Self::Fifo(priority) => (libc::SCHED_FIFO, priority),
+        };
+        let parameters = libc::sched_param { sched_priority };
+        // SAFETY: the structure is valid for the call and is only read.
+        let result = unsafe { libc::sched_setscheduler(0, policy, &parameters) };
+        assert_eq!(result, 0, "{self:?}: {}", io::Error::last_os_error());
+    }
+}
+
 /// Where and how a task runs.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct TaskPlacement {
@@ -47,11 +61,8 @@ impl TaskPlacement {
         if let Some(cpu) = self.cpu {
             pin(0, cpu);
         }
-        if let Policy::Fifo(priority) = self.policy {
-            let parameters = libc::sched_param { sched_priority: priority };
-            // SAFETY: the structure is valid for the call and is only read.
-            let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) };
-            assert_eq!(result, 0, "SCHED_FIFO {priority}: {}", io::Error::last_os_error());
+        if let Policy::Fifo(_) = self.policy {
+            self.policy.take();
         }
     }
 }

@@ -89,13 +89,13 @@ fn each_thread_has_the_waits_that_the_kernel_counts_for_it(attach: AttachCase) -
     workers.iter().for_each(CompetingThread::finish);
     until("the creator is blocked", || procfs::is_blocked(creator));
     let report = wakelat.report();
-    let of_workers = workers.iter().map(|worker| (worker.tid, Account::without_hidden_slices(worker.tid)));
+    let workers: Vec<u32> = workers.iter().map(|worker| worker.tid).collect();
+    let of_workers = accounts_of_new(&workers);
     let of_creator = (creator, Account::without_hidden_slices(creator) - before);
-    let kernel: BTreeMap<u32, Account> = of_workers.chain([of_creator]).collect();
+    let kernel = of_workers.chain([of_creator]).collect();
     let terms = report.coverage.switch_ins.expect("the queue clock counts switch-ins");
     assert_eq!((report.mode.as_str(), report.coverage.groups_merged), ("aggregate", 0), "{report:#?}");
-    // All that the groups lack is accounted for; nothing, if every switch was seen.
-    missing_in_groups(&by_tid(&report), &kernel, supervisor).assert_is(not_in_a_group(&terms), &terms);
+    assert_has_the_account_of_each(&by_tid(&report), &kernel, &terms, supervisor);
     Ok(())
 }
 
@@ -108,13 +108,15 @@ fn by_tid(report: &JsonReport) -> BTreeMap<u32, Account> {
     report.groups.iter().map(waits).collect()
 }
 
-/// What the kernel has counted for these threads, which must be blocked, and their groups lack. No group has more.
-/// A thread has no group if none of its waits is known. `supervisor`: before the first of these waits.
-fn missing_in_groups(
+/// Asserts that the groups have all waits that the kernel has counted for each of the threads that the filter selects: the
+/// terms have all that the groups lack; nothing, if every switch was seen. No group has more. A thread has no group if none
+/// of its waits is known. `supervisor`: before the first of these waits.
+fn assert_has_the_account_of_each(
     found: &BTreeMap<u32, Account>,
     kernel: &BTreeMap<u32, Account>,
+    terms: &JsonSwitchIns,
     supervisor: Supervisor,
-) -> Account {
+) {
     let missing = |(tid, kernel): (&u32, &Account)| {
         let found = found.get(tid).copied().unwrap_or_default();
         let is_part = found.waits <= kernel.waits && found.waited_ns <= kernel.waited_ns;
@@ -122,26 +124,13 @@ fn missing_in_groups(
         *kernel - found
     };
     let hidden_slices = (Supervisor::now() - supervisor).switch_ins();
-    Account { hidden_slices, ..kernel.iter().map(missing).sum::<Account>() }
+    let missing = Account { hidden_slices, ..kernel.iter().map(missing).sum::<Account>() };
+    missing.assert_is(not_in_a_group(terms), terms);
 }
 
-/// Asserts that the groups of new threads have all waits that the kernel has counted for each: the terms have all that
-/// they lack. The threads must be blocked. `supervisor`: before the first of them began.
-fn assert_has_the_account_of_each(
-    found: &BTreeMap<u32, Account>,
-    tids: &[u32],
-    terms: &JsonSwitchIns,
-    supervisor: Supervisor,
-) {
-    let kernel = tids.iter().map(|tid| (*tid, Account::without_hidden_slices(*tid))).collect();
-    let (missing, terms_have) = (missing_in_groups(found, &kernel, supervisor), not_in_a_group(terms));
-    // What the terms have besides is of other tasks that the filter selects: the first one of a load.
-    let accounted = Account {
-        waits: terms_have.waits.min(missing.waits),
-        waited_ns: terms_have.waited_ns.min(missing.waited_ns),
-        ..Account::default()
-    };
-    missing.assert_is(accounted, terms);
+/// The accounts of new threads, which must be blocked.
+fn accounts_of_new(tids: &[u32]) -> impl Iterator<Item = (u32, Account)> {
+    tids.iter().map(|tid| (*tid, Account::without_hidden_slices(*tid)))
 }
 
 /// The waits of selected tasks that are in no group.
@@ -166,10 +155,11 @@ fn each_task_of_a_messaging_load_has_the_waits_that_the_kernel_counts_for_it(att
     assert_eq!(tids.len(), 2 * load.fan * load.groups);
     staged.perform();
     until("all tasks are blocked", || tids.iter().all(|tid| procfs::is_blocked(*tid)));
+    let kernel = accounts_of_new(&tids).chain([(staged.pid(), staged.main_account())]).collect();
     let report = wakelat.report();
     let terms = report.coverage.switch_ins.expect("the queue clock counts switch-ins");
     assert_eq!((report.mode.as_str(), report.coverage.groups_merged), ("aggregate", 0), "{report:#?}");
-    assert_has_the_account_of_each(&by_tid(&report), &tids, &terms, supervisor);
+    assert_has_the_account_of_each(&by_tid(&report), &kernel, &terms, supervisor);
     drop(staged);
     // Only a task that was preempted in a sleeping state and then migrated has a wait with an unknown start.
     assert!(terms.unknown_start < tids.len() as u64 && terms.measured > 100, "{report:#?}");
@@ -179,7 +169,7 @@ fn each_task_of_a_messaging_load_has_the_waits_that_the_kernel_counts_for_it(att
 fn each_task_of_stress_ng_has_the_waits_that_the_kernel_counts(attach: AttachCase) -> TestOutcome {
     let path = StressNg::find()?;
     let supervisor = Supervisor::now();
-    // All tasks but the first one begin under this name, while wakelat measures.
+    // All tasks begin under this name, while wakelat measures.
     let wakelat = hist(attach, &[&QUEUED, &["--by", "tid", "--comm", stress_ng::NAME]]);
     // A task for each of the two CPU hogs, and two tasks that wake each other for each of the two switchers.
     let stress = StressNg::start(&path, &["--cpu", "2", "--switch", "2"], 2 + 2 * 2);
@@ -193,7 +183,7 @@ fn each_task_of_stress_ng_has_the_waits_that_the_kernel_counts(attach: AttachCas
     let terms = report.coverage.switch_ins.expect("the queue clock counts switch-ins");
     println!("\n  {} tasks: {terms:?}", tids.len());
     assert_eq!((report.mode.as_str(), report.coverage.groups_merged), ("aggregate", 0), "{report:#?}");
-    assert_has_the_account_of_each(&by_tid(&report), &tids, &terms, supervisor);
+    assert_has_the_account_of_each(&by_tid(&report), &accounts_of_new(&tids).collect(), &terms, supervisor);
     drop(stress);
     assert!(terms.measured > 1_000, "{report:#?}");
     Ok(())
@@ -216,13 +206,14 @@ fn each_of_many_threads_has_the_waits_that_the_kernel_counts(attach: AttachCase)
     staged.perform();
     let tids = procfs::other_threads(staged.pid());
     tids.iter().for_each(|tid| until("all threads are blocked", || procfs::is_blocked(*tid)));
+    let kernel = accounts_of_new(&tids).chain([(staged.pid(), staged.main_account())]).collect();
     wakelat.signal(Signal::SIGINT);
     let ended = wakelat.end();
     assert!(ended.status.success(), "{}", ended.stderr);
     let CsvReport { by_tid, groups_merged, switch_ins } = CsvReport::parse(&ended.stdout);
     println!("  {switch_ins:?}");
     assert_eq!((tids.len() as u64, groups_merged), (threads, 0));
-    assert_has_the_account_of_each(&by_tid, &tids, &switch_ins, supervisor);
+    assert_has_the_account_of_each(&by_tid, &kernel, &switch_ins, supervisor);
     drop(staged);
     // Each has begun, and was woken once.
     assert!(switch_ins.measured > threads * 3 / 2, "{switch_ins:?}");

@@ -16,6 +16,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    competing_threads::Account,
     concurrent::runs_concurrently,
     machine,
     procfs::{self, TaskStats},
@@ -58,7 +59,7 @@ pub use planted::{Planted, PlantedCause};
 pub use renamed::Renamed;
 pub use signal_storm::SignalStorm;
 pub use sleeper::{BehindHog, Sleeper};
-use stage::Stage;
+use stage::{Stage, StagedTasks};
 pub use thread_pair::ThreadPair;
 pub use wake_race::WakeRace;
 pub use woken_together::WokenTogether;
@@ -181,7 +182,7 @@ pub struct Staged {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    tids: BTreeMap<String, u32>,
+    tasks: StagedTasks,
 }
 
 impl Workload {
@@ -204,9 +205,9 @@ impl Workload {
             .spawn()
             .expect("the test program can be run once more");
         let input = child.stdin.take().expect("piped");
-        let output = BufReader::new(child.stdout.take().expect("piped"));
-        let mut staged = Staged { child, input, output, tids: BTreeMap::new() };
-        staged.tids = staged.read_message();
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        let tasks = read_message(&mut output);
+        let staged = Staged { child, input, output, tasks };
         staged.until_blocked();
         staged
     }
@@ -215,7 +216,7 @@ impl Workload {
 impl Staged {
     /// The thread with this name.
     pub fn tid(&self, name: &str) -> u32 {
-        *self.tids.get(name).unwrap_or_else(|| panic!("no task `{name}` among {:?}", self.tids))
+        *self.tasks.tids.get(name).unwrap_or_else(|| panic!("no task `{name}` among {:?}", self.tasks))
     }
 
     /// Lets the load perform, and returns once its tasks are blocked again.
@@ -243,7 +244,7 @@ impl Staged {
         let foreign_ns = (duration_ns * machine::cpus().len() as u64).saturating_sub(own_ns);
         let stolen_ns = stolen_ns() - stolen_before_ns;
         let supervisor = Supervisor::now() - supervisor;
-        let (untraced, hidden_ns) = (supervisor.untraced(self.tids.len()), supervisor.ran_ns);
+        let (untraced, hidden_ns) = (supervisor.untraced(self.tasks.tids.len()), supervisor.ran_ns);
         let wakeups =
             reported.wakeups.iter().map(|(name, n)| (name.clone(), self.wakeups(name, *n, &task_stats))).collect();
         Performance { reported, wakeups, task_stats, duration_ns, untraced, hidden_ns, foreign_ns, stolen_ns }
@@ -252,7 +253,7 @@ impl Staged {
     /// How often the task `name` blocked, which the load `reported` as well.
     fn wakeups(&self, name: &str, reported: u64, task_stats: &BTreeMap<u32, TaskStats>) -> u64 {
         // Threads that the load creates itself are not in `task_stats`.
-        let Some(stats) = self.tids.get(name).map(|tid| task_stats[tid]) else { return reported };
+        let Some(stats) = self.tasks.tids.get(name).map(|tid| task_stats[tid]) else { return reported };
         let locks = if machine::is_preempt_rt() { reported } else { stage::SHARED_PIPES };
         assert!((reported..=reported + locks).contains(&stats.voluntary), "`{name}` reported {reported}: {stats:?}");
         stats.voluntary
@@ -263,6 +264,13 @@ impl Staged {
         self.child.id()
     }
 
+    /// What the kernel has counted for the load's main task, which is blocked before and after the performance, since it
+    /// took its name, `wl-main`.
+    pub fn main_account(&self) -> Account {
+        until("the main task is blocked", || procfs::is_blocked(self.pid()));
+        Account::without_hidden_slices(self.pid()) - self.tasks.before_name
+    }
+
     /// Starts the load, without waiting for anything.
     pub fn begin(&mut self) {
         self.input.write_all(b"\n").and_then(|()| self.input.flush()).expect("the load waits for this");
@@ -270,23 +278,17 @@ impl Staged {
 
     /// Waits until a started load is over and its tasks are blocked.
     pub fn await_outcome(&mut self) -> LoadReport {
-        let reported = self.read_message();
+        let reported = read_message(&mut self.output);
         self.until_blocked();
         reported
     }
 
     fn task_stats(&self) -> BTreeMap<u32, TaskStats> {
-        self.tids.values().map(|tid| (*tid, TaskStats::of(*tid))).collect()
-    }
-
-    fn read_message<T: for<'de> Deserialize<'de>>(&mut self) -> T {
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("a line of the load");
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("the load sent `{}`: {error}", line.trim_end()))
+        self.tasks.tids.values().map(|tid| (*tid, TaskStats::of(*tid))).collect()
     }
 
     fn until_blocked(&self) {
-        for (name, tid) in &self.tids {
+        for (name, tid) in &self.tasks.tids {
             until(&format!("`{name}` is blocked"), || procfs::is_blocked(*tid));
         }
     }
@@ -297,6 +299,12 @@ impl Drop for Staged {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn read_message<T: for<'de> Deserialize<'de>>(output: &mut impl BufRead) -> T {
+    let mut line = String::new();
+    output.read_line(&mut line).expect("a line of the load");
+    serde_json::from_str(&line).unwrap_or_else(|error| panic!("the load sent `{}`: {error}", line.trim_end()))
 }
 
 /// Yields the CPU until `condition` holds. A concurrent test sleeps: all of them wait for services that need the CPUs.

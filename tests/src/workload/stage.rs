@@ -6,22 +6,33 @@ use std::{
     os::fd::AsFd as _,
 };
 
-use serde::Serialize;
+use nix::unistd::gettid;
+use serde::{Deserialize, Serialize};
 
 use super::LoadReport;
 use crate::{
     byte::{put_byte, take_byte},
-    task::{self, TaskPlacement},
+    competing_threads::Account,
+    task::{self, Policy, TaskPlacement},
 };
 
 /// Number of pipes that a task of the stage shares with other tasks at the same time: its gate, that of
 /// [`Stage::until_done`] and that of its final block.
 pub const SHARED_PIPES: u64 = 3;
 
+/// What the load reports when its tasks exist.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct StagedTasks {
+    /// The thread ID of each task of the stage, by its name.
+    pub tids: BTreeMap<String, u32>,
+    /// What the kernel had counted for the load's main task when it took its name.
+    pub before_name: Account,
+}
+
 /// Creates the tasks of a load. Call in this order: [`Self::task`] for each, [`Self::go`],
 /// [`Self::until_done`], [`Self::finish`].
 pub struct Stage {
-    tids: BTreeMap<String, u32>,
+    tasks: StagedTasks,
     gates: Vec<BytePipe>,
     done: BytePipe,
     last: BytePipe,
@@ -40,9 +51,14 @@ impl StartGate<'_> {
 impl Stage {
     /// Creates a stage without tasks.
     pub fn new() -> Self {
-        task::name("wl-main");
         nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL).expect("SIGKILL is a signal");
-        Self { tids: BTreeMap::new(), gates: Vec::new(), done: BytePipe::new(), last: BytePipe::new() }
+        // Only a wait for the CPU could come between, and nothing preempts a task of the highest priority.
+        Policy::Fifo(99).take();
+        let before_name = Account::without_hidden_slices(gettid().as_raw().unsigned_abs());
+        task::name("wl-main");
+        Policy::Other.take();
+        let tasks = StagedTasks { tids: BTreeMap::new(), before_name };
+        Self { tasks, gates: Vec::new(), done: BytePipe::new(), last: BytePipe::new() }
     }
 
     /// Forks a task with this name that runs `body` in `place`, and blocks when it is done. Before the
@@ -64,13 +80,13 @@ impl Stage {
 
     /// Registers a thread that the load creates itself, which must block whenever a task of the stage would.
     pub fn register(&mut self, name: &str, tid: u32) {
-        self.tids.insert(name.to_owned(), tid);
+        self.tasks.tids.insert(name.to_owned(), tid);
     }
 
     /// Reports that the tasks exist, waits for the test's start signal, and opens all gates in the
     /// order of the tasks.
     pub fn go(&self) {
-        send(&self.tids);
+        send(&self.tasks);
         let mut byte = [0];
         if std::io::stdin().read_exact(&mut byte).is_err() {
             task::exit_now(0);
