@@ -52,3 +52,15 @@ impl Sub for Supervisor {
         Self { ran_ns: self.ran_ns.saturating_sub(earlier.ran_ns), slices: self.slices.saturating_sub(earlier.slices) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_slice_hides_a_wait_of_each_task_however_long_it_is() {
+        let of = |ran_ns, tasks| Supervisor { ran_ns, slices: 3 }.untraced(tasks);
+        assert_eq!([of(0, 1), of(1_000_000_000, 2), of(1_000_000_000, 5)], [6, 6, 15]);
+        assert_eq!(Supervisor { ran_ns: 1_000_000_000, slices: 0 }.untraced(5), 0);
+    }
+}
