@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
@@ -76,6 +77,11 @@ impl TestCgroup {
     /// The directory of the group.
     pub fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Its ID: the number of its inode (`kernfs_id_ino()`, include/linux/kernfs.h).
+    pub fn id(&self) -> u64 {
+        fs::metadata(&self.0).unwrap_or_else(|error| panic!("{}: {error}", self.0.display())).ino()
     }
 
     /// Moves process `pid` into the group.

@@ -12,6 +12,8 @@ pub struct JsonSwitch {
     pub cpu: u32,
     /// The task.
     pub tid: u32,
+    /// The ID of its cgroup when it left the CPU, if that is known.
+    pub cgroup_id: Option<u64>,
     /// From its previous switch-out to its switch-in: ns.
     pub off_cpu_ns: Option<u64>,
     /// Class of its wait before the switch-in.

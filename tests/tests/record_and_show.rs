@@ -2,17 +2,21 @@
 
 use nix::sys::signal::Signal;
 use wakelat_tests::{
-    attached_typed, machine,
+    attached_typed,
+    cgroup::Hierarchy,
+    machine,
     suite::{Case, TestOutcome},
+    switches::JsonSwitch,
     task::Policy,
     wakelat::{AttachCase, Wakelat, command},
-    workload::{BehindHog, Workload},
+    workload::{BehindHog, CgroupMover, Workload},
 };
 
 pub fn cases() -> Vec<Case> {
     attached_typed![
         a_view_that_records_shows_what_it_shows_of_the_recording,
         a_recording_has_each_wakeup_if_it_is_requested,
+        a_task_that_moved_to_another_cgroup_leaves_the_cpu_in_that,
     ]
 }
 
@@ -112,5 +116,35 @@ fn a_recording_has_each_wakeup_if_it_is_requested(attach: AttachCase) -> TestOut
         let wakeups = out.lines().filter(|line| line.starts_with("wakeup,") && line.contains("wl-sleeper"));
         assert!(wakeups.count() as u64 >= ROUNDS, "{out}");
     }
+    Ok(())
+}
+
+fn a_task_that_moved_to_another_cgroup_leaves_the_cpu_in_that(attach: AttachCase) -> TestOutcome {
+    const ROUNDS: u64 = 40;
+    let hierarchy = Hierarchy::find()?;
+    let (home, away) = (hierarchy.group("home"), hierarchy.group("away"));
+    let [home_path, away_path] = [&home, &away].map(|group| group.path().to_owned());
+    let load = CgroupMover { rounds: ROUNDS, cpu: machine::one_cpu(), home: home_path, away: away_path };
+    let mut staged = Workload::CgroupMover(load).stage();
+    let tid = staged.tid("wl-moved");
+    home.add_process(tid);
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file.wakelat");
+    let file = file.to_str().expect("a path");
+    let record = Wakelat::measuring(command(&["record", "--attach", attach.name(), "-o", file]));
+    let performance = staged.perform();
+    record.signal(Signal::SIGINT);
+    let record = record.end();
+    assert!(record.status.success(), "{record:?}");
+    let line = ["trace", "--all", "--json", "-q", "--tid", &tid.to_string(), "-i", file];
+    let shown = command(&line).output().expect("wakelat");
+    let switches = JsonSwitch::parse_all(&String::from_utf8(shown.stdout).expect("UTF-8"));
+    let count = |id| switches.iter().filter(|switch| switch.cgroup_id == Some(id)).count() as u64;
+    let (at_home, moved) = (count(home.id()), count(away.id()));
+    println!("\n  {at_home} slices ended at home, {moved} elsewhere");
+    assert_eq!(at_home + moved, switches.len() as u64, "{switches:#?}");
+    // A slice may also end while the task moves.
+    assert!(moved + performance.untraced >= ROUNDS, "{moved} of {switches:#?}");
+    drop(staged);
     Ok(())
 }

@@ -25,6 +25,7 @@ use crate::{
 };
 
 mod cause_times;
+mod cgroup_mover;
 mod cpu_hold;
 mod cross_wake;
 mod forks;
@@ -46,6 +47,7 @@ mod woken_together;
 mod woken_twice;
 
 pub use cause_times::TimeBounds;
+pub use cgroup_mover::CgroupMover;
 pub use cpu_hold::CpuHold;
 pub use cross_wake::CrossWake;
 pub use forks::ForkWorkload;
@@ -74,6 +76,8 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// A load and its parameters, as the test passes them to the process that performs it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Workload {
+    /// See [`CgroupMover`].
+    CgroupMover(CgroupMover),
     /// See [`CrossWake`].
     CrossWake(CrossWake),
     /// See [`ForkWorkload`].
@@ -330,6 +334,7 @@ pub fn perform_if_asked() {
     let workload = serde_json::from_str(&description).expect("a workload this binary knows");
     let mut stage = Stage::new();
     let reported = match workload {
+        Workload::CgroupMover(load) => load.perform(&mut stage),
         Workload::CrossWake(load) => load.perform(&mut stage),
         Workload::Forks(load) => load.perform(&mut stage),
         Workload::Held(load) => load.perform(&mut stage),
