@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::{competing_threads::Account, report::JsonSwitchIns};
+use crate::{account::Account, report::JsonSwitchIns};
 
 /// A report of one window.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 //! what the workload knows about itself and with what the kernel knows about its tasks ([`procfs`]).
 //! Nothing here uses wakelat's own code: an error must not be able to hide on both sides.
 
+pub mod account;
 pub mod agreement;
 pub mod bpf_objects;
 pub mod broadcast;

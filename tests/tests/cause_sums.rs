@@ -6,9 +6,10 @@ use std::ops::RangeInclusive;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
+    account::Account,
     attached_typed,
     cause_document::{cause, collected_alike, counted, document, is_not_separated, switch_ins, waited_for},
-    competing_threads::{Account, CompetingThread, accounts, pinned},
+    competing_threads::{CompetingThread, accounts, pinned},
     machine,
     packet_flood::PacketFlood,
     procfs,

@@ -1,9 +1,10 @@
 //! A filter applies only to the task that waits.
 
 use wakelat_tests::{
+    account::Account,
     attached, attached_every_mode, attached_typed,
     cgroup::Hierarchy,
-    competing_threads::{Account, switch_ins},
+    competing_threads::switch_ins,
     machine,
     procfs::{self, TaskStats},
     report::JsonReport,

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use nix::sys::signal::Signal;
 use wakelat_tests::{
+    account::Account,
     attached, attached_typed,
     cgroup::Hierarchy,
-    competing_threads::{Account, CompetingThread, THREADS, set_affinity},
+    competing_threads::{CompetingThread, THREADS, set_affinity},
     csv_report::CsvReport,
     machine, once, procfs,
     report::{JsonGroup, JsonReport, JsonSwitchIns},

@@ -5,8 +5,9 @@ use std::path::Path;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
+    account::Account,
     attached_typed,
-    competing_threads::{Account, switch_ins},
+    competing_threads::switch_ins,
     documents, machine,
     report::JsonReport,
     suite::{Case, TestOutcome},

@@ -9,8 +9,9 @@ use std::{
 
 use nix::{sys::signal::Signal, unistd::gettid};
 use wakelat_tests::{
+    account::Account,
     attached, attached_every_mode, attached_typed,
-    competing_threads::{Account, CompetingThread, ROUNDS, THREADS, accounts, pinned, set_affinity, switch_ins},
+    competing_threads::{CompetingThread, ROUNDS, THREADS, accounts, pinned, set_affinity, switch_ins},
     machine, procfs,
     report::JsonReport,
     suite::{Case, Skip, TestOutcome},

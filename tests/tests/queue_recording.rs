@@ -6,8 +6,9 @@ use std::fs;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
+    account::Account,
     attached_typed,
-    competing_threads::{Account, CompetingThread, ROUNDS, THREADS, accounts, pinned},
+    competing_threads::{CompetingThread, ROUNDS, THREADS, accounts, pinned},
     documents, machine,
     report::JsonSwitchIns,
     suite::{Case, TestOutcome},

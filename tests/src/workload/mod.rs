@@ -16,7 +16,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    competing_threads::Account,
+    account::Account,
     concurrent::runs_concurrently,
     machine,
     procfs::{self, TaskStats},

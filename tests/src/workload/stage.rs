@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::LoadReport;
 use crate::{
+    account::Account,
     byte::{put_byte, take_byte},
-    competing_threads::Account,
     task::{self, Policy, TaskPlacement},
 };
 
