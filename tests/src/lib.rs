@@ -7,6 +7,7 @@
 //! Nothing here uses wakelat's own code: an error must not be able to hide on both sides.
 
 pub mod account;
+pub mod accounted_waits;
 pub mod agreement;
 pub mod bpf_objects;
 pub mod broadcast;

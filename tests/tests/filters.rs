@@ -2,9 +2,9 @@
 
 use wakelat_tests::{
     account::Account,
+    accounted_waits::switch_ins,
     attached, attached_every_mode, attached_typed,
     cgroup::Hierarchy,
-    competing_threads::switch_ins,
     machine,
     procfs::{self, TaskStats},
     report::JsonReport,

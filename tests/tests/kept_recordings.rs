@@ -6,9 +6,8 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     account::Account,
-    attached_typed,
-    competing_threads::switch_ins,
-    documents, machine,
+    accounted_waits::switch_ins,
+    attached_typed, documents, machine,
     report::JsonReport,
     suite::{Case, TestOutcome},
     task::Policy,

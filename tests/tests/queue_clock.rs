@@ -10,8 +10,9 @@ use std::{
 use nix::{sys::signal::Signal, unistd::gettid};
 use wakelat_tests::{
     account::Account,
+    accounted_waits::switch_ins,
     attached, attached_every_mode, attached_typed,
-    competing_threads::{CompetingThread, ROUNDS, THREADS, accounts, pinned, set_affinity, switch_ins},
+    competing_threads::{CompetingThread, ROUNDS, THREADS, accounts, pinned, set_affinity},
     machine, procfs,
     report::JsonReport,
     suite::{Case, Skip, TestOutcome},

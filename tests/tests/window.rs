@@ -19,9 +19,8 @@ use nix::{
 };
 use serde_json::Value;
 use wakelat_tests::{
-    attached_every_mode, attached_typed,
-    competing_threads::switch_ins,
-    documents, machine, once, procfs,
+    accounted_waits::switch_ins,
+    attached_every_mode, attached_typed, documents, machine, once, procfs,
     report::{JsonReport, JsonWait},
     suite::{Case, Skip, TestOutcome},
     task::TaskPlacement,
