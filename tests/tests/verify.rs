@@ -11,7 +11,7 @@ use wakelat_tests::{
     task::{Policy, TaskPlacement},
     tracefs::{self, ForeignInstance},
     wakelat::{AttachCase, RunOutput, Wakelat, command},
-    workload::{BehindHog, Hogs, Messaging, Performance, PingPong, Pipe, Staged, Workload, until},
+    workload::{BehindHog, Hogs, Messaging, MovedAsleep, Performance, PingPong, Pipe, Staged, Workload, until},
 };
 
 pub fn cases() -> Vec<Case> {
@@ -33,6 +33,7 @@ pub fn cases() -> Vec<Case> {
         waits_at_the_edges_of_a_short_window_are_known_for_each_task,
         a_ring_buffer_that_fills_up_while_triggers_are_placed_loses_no_accounted_wait,
         verify_refuses_what_no_trigger_can_do,
+        a_wait_in_a_sleeping_state_is_counted_if_the_kernel_counts_it,
     ];
     by_every_way.into_iter().chain(once).collect()
 }
@@ -407,5 +408,24 @@ fn verify_refuses_what_no_trigger_can_do() -> TestOutcome {
     ended.assert_refused(2, &["--cgroup"]);
     tracefs::need_hist_triggers()?;
     Wakelat::start(command(&["verify", "--comm", "a\"b"])).end().assert_refused(1, &["a\"b"]);
+    Ok(())
+}
+
+/// The kernel counts it only if the task is moved meanwhile, although it is switched in where it lost its CPU.
+fn a_wait_in_a_sleeping_state_is_counted_if_the_kernel_counts_it() -> TestOutcome {
+    need_records()?;
+    if !MovedAsleep::is_possible() {
+        return Err(Skip::because("this kernel cannot wait for many futexes at once"));
+    }
+    let cpus = machine::two_cpus()?;
+    for moves in [false, true] {
+        let load = MovedAsleep { rounds: 2000, cpus, moves };
+        let (_, document, ..) = verified(Workload::MovedAsleep(load), &["--comm", "wl-sleeper"]);
+        let checks = document["checks"].as_array().expect("a list");
+        let check = checks.iter().find(|check| check["name"] == "schedstat").expect("every kernel has this check");
+        println!("\n  moved: {moves}: {}", check["found"]);
+        let number = |name: &str| check["numbers"][name].as_u64().expect("a number");
+        assert!(number("unexplained") <= number("tolerated_waits"), "{document:#}");
+    }
     Ok(())
 }

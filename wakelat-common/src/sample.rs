@@ -12,6 +12,55 @@ pub const CPU_UNKNOWN: u32 = u32::MAX;
 /// The [`Sample::kind`] of every [`Sample`]; records of other kinds have other numbers.
 pub const KIND_SAMPLE: u8 = 1;
 
+/// Whether the kernel's counters of a task (`/proc/TID/schedstat`) have a wait.
+///
+/// A task that is preempted in a sleeping state waits like any other, but the kernel checks only that state
+/// (`sched_info_depart()`, kernel/sched/stats.h, 5.10 to 7.2): it has no begin for the wait, unless the task
+/// migrates to another run queue meanwhile (`sched_info_enqueue()`).
+///
+/// Recordings have only whether it is not [`Yes`](Self::Yes).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(serde::Serialize, serde::Deserialize), serde(from = "bool", into = "bool"))]
+#[repr(u8)]
+pub enum KernelCounts {
+    /// They have it.
+    #[default]
+    Yes = 0,
+    /// The kernel has no begin for the wait (`sched_info.last_queued` is 0 at the switch-in), so it neither
+    /// counts nor times it.
+    No = 1,
+    /// The task was preempted in a sleeping state, or may have been, and the begin cannot be read.
+    Unknown = 2,
+}
+
+impl KernelCounts {
+    /// Converts the byte in a record; `None` if it is none of these.
+    #[inline(always)]
+    pub const fn from_u8(value: u8) -> Option<Self> {
+        match value {
+            0 => Some(Self::Yes),
+            1 => Some(Self::No),
+            2 => Some(Self::Unknown),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(feature = "user")]
+impl From<bool> for KernelCounts {
+    /// What is known if only the task's state at its preemption is.
+    fn from(preempted_sleeping: bool) -> Self {
+        if preempted_sleeping { Self::Unknown } else { Self::Yes }
+    }
+}
+
+#[cfg(feature = "user")]
+impl From<KernelCounts> for bool {
+    fn from(counts: KernelCounts) -> Self {
+        counts != KernelCounts::Yes
+    }
+}
+
 /// One wait, which ended when its task was switched in.
 ///
 /// Names are those of the kernel: `pid` is the thread, `tgid` the process. All fields are about the task
@@ -26,9 +75,8 @@ pub struct Sample {
     pub sampling_shift: u8,
     /// A [`crate::Class`] as a number.
     pub class: u8,
-    /// 1 if the task was preempted in a sleeping state, or if that is not known: see
-    /// [`crate::pending_wait::PendingWait::preempted_sleeping`].
-    pub preempted_sleeping: u8,
+    /// A [`KernelCounts`] as a number.
+    pub kernel_counts: u8,
     /// The CPU on which it runs now.
     pub cpu: u32,
     /// When it was switched in: ns of CLOCK_MONOTONIC.
@@ -68,7 +116,7 @@ impl Sample {
         kind: 0,
         sampling_shift: 0,
         class: 0,
-        preempted_sleeping: 0,
+        kernel_counts: 0,
         cpu: 0,
         at_ns: 0,
         latency_ns: 0,

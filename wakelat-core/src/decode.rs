@@ -4,7 +4,7 @@
 use wakelat_common::{
     Class, Sample,
     record_bytes::{self, FromBytes},
-    sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN, KIND_SAMPLE},
+    sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN, KIND_SAMPLE, KernelCounts},
 };
 
 use crate::wait::{Comm, Wait};
@@ -23,6 +23,8 @@ pub enum DecodeError {
     Kind(u8),
     /// An unknown class.
     Class(u8),
+    /// An unknown answer to whether the kernel counts a wait.
+    KernelCounts(u8),
     /// An unknown previous state of a task at its switch-out.
     PrevState(u8),
     /// An unknown source of an interrupt.
@@ -41,6 +43,9 @@ impl std::fmt::Display for DecodeError {
             }
             Self::Kind(kind) => write!(f, "a record of the unknown kind `{kind}` in the ring buffer"),
             Self::Class(class) => write!(f, "a record of class `{class}` in the ring buffer, expected 0 to 2"),
+            Self::KernelCounts(counts) => {
+                write!(f, "a wait with `{counts}` for whether the kernel counts it in the ring buffer, expected 0 to 2")
+            }
             Self::PrevState(state) => {
                 write!(f, "a switch with previous state `{state}` in the ring buffer, expected 0 to 3")
             }
@@ -95,7 +100,8 @@ pub fn wait(sample: &Sample) -> Result<Wait, DecodeError> {
         prev_tid: sample.prev_pid,
         prev_comm: Comm::new(&sample.prev_comm),
         prev_prio: sample.prev_prio,
-        preempted_sleeping: sample.preempted_sleeping != 0,
+        kernel_counts: KernelCounts::from_u8(sample.kernel_counts)
+            .ok_or(DecodeError::KernelCounts(sample.kernel_counts))?,
         sampling_shift: sample.sampling_shift,
     })
 }
@@ -137,7 +143,7 @@ mod tests {
             prev_prio: 120,
             comm: *b"waits\0..........",
             prev_comm: *b"ran\0............",
-            preempted_sleeping: 1,
+            kernel_counts: 1,
         }
     }
 
@@ -148,7 +154,7 @@ mod tests {
         assert_eq!((wait.delivery_ns, wait.cgroup_id, wait.tid, wait.pid), (Some(4), Some(5), 6, 7));
         assert_eq!((wait.prio, wait.policy, wait.prev_cpu), (-1, 6, Some(0)));
         assert_eq!((wait.waker_tid, wait.prev_tid, wait.prev_prio), (Some(8), 9, 120));
-        assert!(wait.preempted_sleeping);
+        assert_eq!(wait.kernel_counts, KernelCounts::No);
         assert_eq!((wait.comm.as_bytes(), wait.prev_comm.as_bytes()), (&b"waits"[..], &b"ran"[..]));
     }
 

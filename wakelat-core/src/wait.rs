@@ -6,7 +6,7 @@ use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{Error, Visitor},
 };
-use wakelat_common::Class;
+use wakelat_common::{Class, sample::KernelCounts};
 
 /// The name of a task: up to 15 bytes without a NUL, as the kernel keeps it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -145,8 +145,8 @@ pub struct Wait {
     pub prev_comm: Comm,
     /// Kernel priority of the previous thread.
     pub prev_prio: i32,
-    /// The task was preempted while already marked as sleeping; from a classic tracepoint: it may have been.
-    pub preempted_sleeping: bool,
+    /// Whether the kernel's counters of the task have this wait.
+    pub kernel_counts: KernelCounts,
     /// The task was sampled as one in 2^shift.
     pub sampling_shift: u8,
 }

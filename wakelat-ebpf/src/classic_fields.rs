@@ -10,7 +10,7 @@ use aya_ebpf::{
 use wakelat_common::{
     classic_fields::{Offsets, POLICY_UNKNOWN},
     pending_wait::PrevState,
-    sample::COMM_LEN,
+    sample::{COMM_LEN, KernelCounts},
     wait_context::Clocks,
 };
 
@@ -172,6 +172,11 @@ impl TaskFields for TracepointTask {
         } else {
             PrevState::Sleeping
         }
+    }
+
+    #[inline(always)]
+    fn kernel_counts(self) -> KernelCounts {
+        KernelCounts::Unknown
     }
 
     #[inline(always)]

@@ -25,7 +25,9 @@ static HISTOGRAMS: PerCpuArray<Histogram, { ENTRIES as usize }> = PerCpuArray::n
 #[inline(always)]
 pub fn add<T: TaskFields>(ending: EndedWait, prev: T, next: T) {
     let (class, latency_ns) = (ending.class, ending.latency_ns);
-    record::<LoadedSettings, T>(window::half(), class, latency_ns, next, || sample(WaitPart::of(ending), prev, next));
+    record::<LoadedSettings, T>(window::half(), class, latency_ns, next, || {
+        sample(WaitPart::of(ending, next), prev, next)
+    });
 }
 
 /// Adds a wait of `task` to its group, or to the histogram of its class, in `half`. Calls `sample` for what is known

@@ -11,7 +11,12 @@ mod tracer_samples;
 use core::{marker::PhantomData, ptr};
 
 use aya_ebpf::helpers::{bpf_get_current_task, bpf_probe_read_kernel_str_bytes};
-use wakelat_common::{pending_wait::PrevState, queue_clock::SchedInfo, sample::COMM_LEN, wait_context::Clocks};
+use wakelat_common::{
+    pending_wait::PrevState,
+    queue_clock::SchedInfo,
+    sample::{COMM_LEN, KernelCounts},
+    wait_context::Clocks,
+};
 
 pub use self::{
     read::{Direct, DirectQueueOnce, Probe, Read},
@@ -19,7 +24,7 @@ pub use self::{
 };
 use crate::{
     accessors::{
-        cgroup, cgroup_subsys_state, css_set, irqaction, kernfs_node, task_struct, task_struct___pre_5_14,
+        cgroup, cgroup_subsys_state, css_set, irqaction, kernfs_node, sched_info, task_struct, task_struct___pre_5_14,
         task_struct___pre_5_16, thread_info, work_struct,
     },
     maps::BLOCKED_AS_PREEMPTED,
@@ -60,6 +65,9 @@ pub trait TaskFields: Copy {
 
     /// What becomes of the task at a `sched_switch` away from it.
     fn prev_state(self, preempt: bool) -> PrevState;
+
+    /// Whether the kernel counts the wait that this `sched_switch` ends, if the task was preempted in a sleeping state.
+    fn kernel_counts(self) -> KernelCounts;
 
     /// ID of its cgroup in the v2 hierarchy: the inode number of the cgroup's directory; 0 if it is not
     /// known.
@@ -252,6 +260,19 @@ impl<R: Read> TaskFields for Task<R> {
     #[inline(always)]
     fn prev_state(self, preempt: bool) -> PrevState {
         PrevState::of(preempt && (BLOCKED_AS_PREEMPTED.load() == 0 || self.on_rq()), self.state())
+    }
+
+    /// The kernel counts a wait in the switch itself, after the tracepoint (`sched_info_arrive()`,
+    /// kernel/sched/stats.h, 5.10 to 7.2).
+    #[inline(always)]
+    fn kernel_counts(self) -> KernelCounts {
+        if !sched_info::last_queued_exists() {
+            KernelCounts::Unknown
+        } else if R::read(sched_info::last_queued(task_struct::sched_info(self.raw))) == 0 {
+            KernelCounts::No
+        } else {
+            KernelCounts::Yes
+        }
     }
 
     #[inline(always)]

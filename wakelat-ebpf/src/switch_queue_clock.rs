@@ -15,7 +15,7 @@ use wakelat_common::{
     cpu_words::CpuWords,
     pending_wait::PrevState,
     queue_clock::{MeasuringPeriod, QueueSlot, QueueState, QueueWait, SchedInfo, SwitchCounter, TaskTag, UnseenWaits},
-    sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
+    sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN, KernelCounts},
 };
 
 use crate::{
@@ -310,7 +310,7 @@ fn deliver<S: WaitSettings, T: QueuedTask, H: SwitchHooks<T>>(
         let wait = WaitPart {
             class: class as u8,
             sampling_shift: 0,
-            preempted_sleeping: 0,
+            kernel_counts: KernelCounts::Yes as u8,
             // SAFETY: no arguments, no side effects.
             at_ns: unsafe { bpf_ktime_get_ns() },
             latency_ns,

@@ -1,7 +1,10 @@
 //! Sends a [`Sample`] for each wait that `sched_switch` ends.
 
 use aya_ebpf::helpers::bpf_get_smp_processor_id;
-use wakelat_common::{Counter, Sample, sample::KIND_SAMPLE};
+use wakelat_common::{
+    Counter, Sample,
+    sample::{KIND_SAMPLE, KernelCounts},
+};
 
 use crate::{
     ended_wait::EndedWait,
@@ -17,7 +20,7 @@ const CHECK_RING_EVERY: u64 = 16;
 pub struct WaitPart {
     pub class: u8,
     pub sampling_shift: u8,
-    pub preempted_sleeping: u8,
+    pub kernel_counts: u8,
     pub at_ns: u64,
     pub latency_ns: u64,
     pub delivery_ns: u64,
@@ -26,13 +29,14 @@ pub struct WaitPart {
 }
 
 impl WaitPart {
-    /// What the task table kept of a wait.
+    /// What the task table kept of a wait of `next`.
     #[inline(always)]
-    pub fn of(EndedWait { pending, now, latency_ns, .. }: EndedWait) -> Self {
+    pub fn of<T: TaskFields>(EndedWait { pending, now, latency_ns, .. }: EndedWait, next: T) -> Self {
+        let kernel_counts = if pending.preempted_sleeping == 0 { KernelCounts::Yes } else { next.kernel_counts() };
         Self {
             class: pending.class,
             sampling_shift: pending.sampling_shift,
-            preempted_sleeping: pending.preempted_sleeping,
+            kernel_counts: kernel_counts as u8,
             at_ns: now,
             latency_ns,
             delivery_ns: pending.delivery_ns(),
@@ -56,7 +60,7 @@ pub fn sample_on<T: TaskFields>(cpu: u32, wait: WaitPart, prev: T, next: T) -> S
         kind: KIND_SAMPLE,
         sampling_shift: wait.sampling_shift,
         class: wait.class,
-        preempted_sleeping: wait.preempted_sleeping,
+        kernel_counts: wait.kernel_counts,
         cpu,
         at_ns: wait.at_ns,
         latency_ns: wait.latency_ns,
@@ -78,7 +82,7 @@ pub fn sample_on<T: TaskFields>(cpu: u32, wait: WaitPart, prev: T, next: T) -> S
 /// Sends the sample and counts it as `measured`, or as `ring_buffer_full` if there is no room.
 #[inline(always)]
 pub fn emit<T: TaskFields>(tally: CpuCounters, ending: EndedWait, prev: T, next: T) {
-    if !send(|cpu| sample_on(cpu, WaitPart::of(ending), prev, next), || tally.count_up(Counter::Measured)) {
+    if !send(|cpu| sample_on(cpu, WaitPart::of(ending, next), prev, next), || tally.count_up(Counter::Measured)) {
         tally.count(Counter::RingBufferFull);
     }
 }

@@ -33,6 +33,7 @@ mod hogs;
 mod many_threads;
 mod messaging;
 mod migration;
+mod moved_asleep;
 mod ping_pong;
 mod pipe;
 mod planted;
@@ -55,6 +56,7 @@ pub use hogs::Hogs;
 pub use many_threads::ManyThreads;
 pub use messaging::Messaging;
 pub use migration::MigrationWorkload;
+pub use moved_asleep::MovedAsleep;
 pub use ping_pong::PingPong;
 pub use pipe::Pipe;
 pub use planted::{Planted, PlantedCause};
@@ -92,6 +94,8 @@ pub enum Workload {
     Messaging(Messaging),
     /// See [`MigrationWorkload`].
     Migration(MigrationWorkload),
+    /// See [`MovedAsleep`].
+    MovedAsleep(MovedAsleep),
     /// See [`PingPong`].
     PingPong(PingPong),
     /// See [`Pipe`].
@@ -342,6 +346,7 @@ pub fn perform_if_asked() {
         Workload::ManyThreads(load) => load.perform(&mut stage),
         Workload::Messaging(load) => load.perform(&mut stage),
         Workload::Migration(load) => load.perform(&mut stage),
+        Workload::MovedAsleep(load) => load.perform(&mut stage),
         Workload::PingPong(load) => load.perform(&mut stage),
         Workload::Pipe(load) => load.perform(&mut stage),
         Workload::Planted(load) => load.perform(&mut stage),

@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
-use wakelat_common::{Class, pending_wait::PrevState};
+use wakelat_common::{Class, pending_wait::PrevState, sample::KernelCounts};
 
 use super::{
     CollectedEvents, Encoder, Frame, FrameSink as _, GroupHistogram, Header, IntervalHistograms, Kept, MoreEvents,
@@ -54,7 +54,7 @@ fn wait(class: Class) -> Wait {
         prev_tid: 12,
         prev_comm: Comm::new(b"cc1plus"),
         prev_prio: 13,
-        preempted_sleeping: true,
+        kernel_counts: KernelCounts::Unknown,
         sampling_shift: 14,
     }
 }

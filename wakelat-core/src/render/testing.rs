@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wakelat_common::Class;
+use wakelat_common::{Class, sample::KernelCounts};
 
 use crate::{
     aggregate::distribution::{Distribution, Maximum},
@@ -111,7 +111,7 @@ pub fn wait() -> Wait {
         prev_tid: 4711,
         prev_comm: Comm::new(b"cc1plus"),
         prev_prio: 120,
-        preempted_sleeping: false,
+        kernel_counts: KernelCounts::Yes,
         sampling_shift: 0,
     }
 }

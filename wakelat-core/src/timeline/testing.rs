@@ -1,6 +1,6 @@
 //! Streams of events, composed by hand, for the tests of everything that works on events.
 
-use wakelat_common::{Class, pending_wait::PrevState};
+use wakelat_common::{Class, pending_wait::PrevState, sample::KernelCounts};
 
 use super::{
     event::{DetailedWait, Event, EventKind, InterruptEvent, InterruptSource, MigrationEvent, SwitchEvent, TaskInfo},
@@ -120,7 +120,7 @@ pub fn detailed_wait(cpu: u32, from_ns: u64, at_ns: u64, next: &TaskInfo, prev: 
         prev_tid: prev.tid,
         prev_comm: prev.comm,
         prev_prio: prev.prio,
-        preempted_sleeping: false,
+        kernel_counts: KernelCounts::Yes,
         sampling_shift: 0,
     };
     DetailedWait {

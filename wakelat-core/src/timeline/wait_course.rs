@@ -36,7 +36,7 @@ impl WaitCourse {
             delivery_ns: wait.delivery_ns,
             waker_tid: wait.waker_tid,
             prev_cpu: wait.prev_cpu,
-            preempted_sleeping: wait.preempted_sleeping,
+            preempted_sleeping: wait.kernel_counts.into(),
             sampling_shift: wait.sampling_shift,
             cpu,
             waker_cpu,
@@ -68,7 +68,7 @@ impl WaitCourse {
             prev_tid: prev.tid,
             prev_comm: prev.comm,
             prev_prio: prev.prio,
-            preempted_sleeping: self.preempted_sleeping,
+            kernel_counts: self.preempted_sleeping.into(),
             sampling_shift: self.sampling_shift,
         };
         DetailedWait {

@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-use wakelat_common::{Class, pending_wait::PrevState};
+use wakelat_common::{Class, pending_wait::PrevState, sample::KernelCounts};
 
 use super::*;
 use crate::{
@@ -166,7 +166,7 @@ fn a_preempted_task_waits_and_a_sleeping_one_does_not() {
         let all = Translated::of(&trace(&[(10, 0, 7, switch(7, state, 9)), (25, 0, 9, switch(9, "S", 7))]));
         let waits = all.latencies();
         assert_eq!(waits, if expected { vec![(7, Class::Preempted, 15)] } else { vec![] }, "{state}");
-        let sleeping = all.waits().iter().any(|waited| waited.wait.preempted_sleeping);
+        let sleeping = all.waits().iter().any(|waited| waited.wait.kernel_counts == KernelCounts::Unknown);
         assert_eq!(sleeping, state == "R+");
         // The wait of 9 began before the trace; without a wakeup, that of a sleeping task is not known either.
         assert_eq!(all.text().unknown_start, if expected { 1 } else { 2 }, "{state}");

@@ -319,7 +319,7 @@ impl Waits {
             prev_tid: prev.tid,
             prev_comm: prev.comm,
             prev_prio: prev.prio,
-            preempted_sleeping: pending.preempted_sleeping != 0,
+            kernel_counts: (pending.preempted_sleeping != 0).into(),
             sampling_shift: 0,
         };
         let waited = DetailedWait {

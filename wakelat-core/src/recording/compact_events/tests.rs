@@ -68,7 +68,7 @@ fn any_wait() -> impl Strategy<Value = DetailedWait> {
             delivery_ns,
             prev_cpu,
             waker_tid,
-            preempted_sleeping,
+            kernel_counts: preempted_sleeping.into(),
             sampling_shift,
             ..crate::render::testing::wait()
         };
@@ -223,7 +223,7 @@ fn the_longest_switch_is_written_whole() {
         delivery_ns: Some(u64::MAX),
         prev_cpu: Some(u32::MAX - 1),
         waker_tid: Some(u32::MAX - 2),
-        preempted_sleeping: true,
+        kernel_counts: true.into(),
         sampling_shift: u8::MAX,
         ..crate::render::testing::wait()
     };

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use wakelat_common::Class;
+use wakelat_common::{Class, sample::KernelCounts};
 
 use super::*;
 use crate::{
@@ -33,7 +33,7 @@ pub(crate) fn waited(tid: u32, at_ns: u64, latency_ns: u64, prev_cpu: u32) -> De
         prev_tid: 0,
         prev_comm: Comm::default(),
         prev_prio: 120,
-        preempted_sleeping: false,
+        kernel_counts: KernelCounts::Yes,
         sampling_shift: 0,
     };
     DetailedWait {

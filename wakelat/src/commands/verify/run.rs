@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     collect::{Collector, CounterTotals, DrainExtent},
-    config::{Attach, OutputFormat, VerifyConfig},
+    config::{OutputFormat, VerifyConfig},
     session::{Environment, clock::monotonic_ns, output::Output, program_settings, stop_reason::Signals},
     status::status,
 };
@@ -98,8 +98,6 @@ struct Run<'a> {
     own_side: Collector,
     /// The same waits by the run queue's own clock; or why this machine has none.
     queue_clock: Result<QueueClockSide, String>,
-    /// The programs attach to classic tracepoints and know only the fields of trace records.
-    classic: bool,
     waits: PairedWaits,
     accounts: Option<TaskSchedstats>,
     round: u64,
@@ -163,10 +161,6 @@ impl<'a> Run<'a> {
             trigger_side,
             own_side,
             queue_clock,
-            classic: match config.resources.attach {
-                Attach::Auto => environment.btf.is_none(),
-                attach => attach == Attach::Classic,
-            },
             waits: PairedWaits::new(window, ExactCounts::new(Buckets::Log2, clock_ns), config.plant),
             accounts: None,
             round: 0,
@@ -189,7 +183,7 @@ impl<'a> Run<'a> {
             let wanted = |tid, comm: &_| wanted_tid(tid) && filter.wants_comm(comm);
             let clock_ns = self.waits.window.clock_ns;
             let readings = read_tasks(self.proc, monotonic_ns, wanted);
-            self.accounts = Some(TaskSchedstats::open(readings, clock_ns, self.classic));
+            self.accounts = Some(TaskSchedstats::open(readings, clock_ns));
         }
         self.window_start.switches = self.read_switches()?;
         self.drain()?;

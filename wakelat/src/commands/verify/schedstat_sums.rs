@@ -14,9 +14,8 @@
 //!   and reading.
 //! - The kernel times a wait in pieces, one for each run queue: a migration adds the piece before it
 //!   (`sched_info_dequeue`). So the last reading may contain pieces of a wait that is still pending.
-//! - A task that is preempted while its state is already sleeping waits like any other, but the kernel
-//!   checks only that state (`sched_info_depart`): it neither counts nor times such a wait, unless the task
-//!   migrates to another run queue, where the wait begins for the kernel (`sched_info_enqueue`).
+//! - The kernel neither counts nor times some waits of tasks that were preempted in a sleeping state: see
+//!   [`KernelCounts`].
 
 use std::collections::HashMap;
 
@@ -24,6 +23,7 @@ use super::{
     schedstat_reading::{Reading, TaskReading},
     window::BracketSide,
 };
+use wakelat_common::sample::KernelCounts;
 use wakelat_core::wait::{Comm, Wait};
 
 /// Waits and schedstat readings of the tasks that live through the window.
@@ -32,7 +32,6 @@ pub struct TaskSchedstats {
     /// The last wait that ended on each CPU.
     last: HashMap<u32, Ended>,
     clock_ns: u64,
-    classic: bool,
 }
 
 /// The end of a wait.
@@ -40,7 +39,7 @@ pub struct TaskSchedstats {
 struct Ended {
     tid: u32,
     at_ns: u64,
-    preempted_sleeping: bool,
+    kernel_counts: KernelCounts,
 }
 
 struct Task {
@@ -52,7 +51,7 @@ struct Task {
     /// When the last wait of this task ended.
     last_end_ns: Option<u64>,
     uncounted: u64,
-    /// How many of the `uncounted` waits the kernel may have counted nevertheless.
+    /// Waits of which it is not known whether the kernel counts them.
     maybe_counted: u64,
     ambiguous: u64,
     /// Waits that ended before the first reading, but that the kernel may have counted after it.
@@ -70,9 +69,10 @@ pub struct SchedstatSums {
     pub tasks_differ: u64,
     /// Waits that the kernel counted.
     pub kernel_waits: u64,
-    /// Waits of all classes that wakelat measured, without those that the kernel does not count.
+    /// Waits of all classes that wakelat measured, without the `uncounted` ones.
     pub own_waits: u64,
-    /// Waits of tasks that were preempted while going to sleep, which the kernel does not count.
+    /// Waits of tasks that were preempted while going to sleep, if the kernel does not count them, or it is not known
+    /// whether it does.
     pub uncounted: u64,
     /// Waits that ended during a reading of their task: the kernel's number may include them or not.
     pub ambiguous: u64,
@@ -97,17 +97,14 @@ pub struct SchedstatSums {
 impl TaskSchedstats {
     /// Takes the first reading of each task to compare. The kernel counts a wait within `clock_ns` of the
     /// time that wakelat's program reads at its end.
-    ///
-    /// With `classic`, the programs cannot distinguish a preemption on the way to sleep from others, so the
-    /// kernel may count any wait after one.
-    pub fn open(readings: impl IntoIterator<Item = TaskReading>, clock_ns: u64, classic: bool) -> Self {
+    pub fn open(readings: impl IntoIterator<Item = TaskReading>, clock_ns: u64) -> Self {
         let tasks = readings.into_iter().map(|task| (task.tid, Task::new(task.comm, task.reading)));
-        Self { tasks: tasks.collect(), last: HashMap::new(), clock_ns, classic }
+        Self { tasks: tasks.collect(), last: HashMap::new(), clock_ns }
     }
 
     /// Adds a wait as wakelat measured it, with `latency_ns` on the run queue.
     pub fn add(&mut self, wait: &Wait, latency_ns: u64) {
-        let ended = Ended { tid: wait.tid, at_ns: wait.at_ns, preempted_sleeping: wait.preempted_sleeping };
+        let ended = Ended { tid: wait.tid, at_ns: wait.at_ns, kernel_counts: wait.kernel_counts };
         if let Some(before) = self.last.insert(wait.cpu, ended)
             && let Some(task) = self.tasks.get_mut(&before.tid)
         {
@@ -128,12 +125,12 @@ impl TaskSchedstats {
         // The kernel's time is a lower bound, so the time of an uncounted wait may be included.
         task.waited_ns += u128::from(latency_ns);
         task.last_end_ns = task.last_end_ns.max(Some(wait.at_ns));
-        if wait.preempted_sleeping {
-            task.uncounted += 1;
-            task.maybe_counted += u64::from(self.classic || wait.prev_cpu != Some(wait.cpu));
-        } else {
-            task.waits += 1;
-        }
+        let count = match wait.kernel_counts {
+            KernelCounts::Yes => &mut task.waits,
+            KernelCounts::No => &mut task.uncounted,
+            KernelCounts::Unknown => &mut task.maybe_counted,
+        };
+        *count += 1;
     }
 
     /// Whether the task is compared. A task that has changed its name was wanted for only part of the window.
@@ -172,7 +169,7 @@ impl TaskSchedstats {
             sums.tasks_differ += u64::from(waits != task.waits);
             sums.kernel_waits += waits;
             sums.own_waits += task.waits;
-            sums.uncounted += task.uncounted;
+            sums.uncounted += task.uncounted + task.maybe_counted;
             sums.ambiguous += task.ambiguous;
             sums.late += late[0] + late[1];
             sums.waiting += waiting;
@@ -213,7 +210,7 @@ impl Task {
     fn late(&self, ended: Ended, next_ns: u64, clock_ns: u64) -> [bool; 2] {
         [Some(self.opened), self.closed].map(|reading| {
             reading.is_some_and(|Reading { moment, .. }| {
-                !ended.preempted_sleeping
+                ended.kernel_counts == KernelCounts::Yes
                     && moment.side(ended.at_ns, clock_ns) == BracketSide::Before
                     && moment.side(next_ns, clock_ns) != BracketSide::Before
             })
@@ -261,7 +258,7 @@ mod tests {
 
     #[test]
     fn waits_between_the_two_readings_are_compared() {
-        let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0, false);
+        let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0);
         for at_ns in [49, 51, 70, 80, 99] {
             schedstats.add(&wait(7, at_ns), 10);
         }
@@ -278,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_wait_that_ends_during_a_reading_may_be_in_it_or_not() {
-        let mut schedstats = TaskSchedstats::open([lasting(10, reading(50, 10, 1_000))], 2, false);
+        let mut schedstats = TaskSchedstats::open([lasting(10, reading(50, 10, 1_000))], 2);
         schedstats.close([lasting(10, reading(150, 12, 1_030))]);
         for at_ns in [47, 48, 62, 63, 147, 148, 162, 163] {
             schedstats.add(&wait(7, at_ns), 10);
@@ -291,7 +288,7 @@ mod tests {
 
     #[test]
     fn time_is_not_compared_if_the_numbers_differ() {
-        let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0, false);
+        let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0);
         schedstats.add(&wait(7, 80), 10);
         schedstats.close([reading(100, 12, 90_000)]);
         let sums = schedstats.sums();
@@ -301,9 +298,9 @@ mod tests {
 
     #[test]
     fn the_kernel_does_not_count_a_wait_after_a_preemption_on_the_way_to_sleep() {
-        let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0, false);
+        let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0);
         schedstats.add(&wait(7, 80), 10);
-        schedstats.add(&Wait { preempted_sleeping: true, ..wait(7, 90) }, 10);
+        schedstats.add(&Wait { kernel_counts: KernelCounts::No, ..wait(7, 90) }, 10);
         schedstats.close([reading(100, 11, 1_010)]);
         let sums = schedstats.sums();
         assert_eq!((sums.own_waits, sums.own_ns, sums.uncounted, sums.tasks_differ), (1, 20, 1, 0));
@@ -312,7 +309,7 @@ mod tests {
     #[test]
     fn only_a_task_runnable_at_the_first_reading_may_have_one_more_wait_in_the_kernel() {
         for (state, kernel_waits, unexplained) in [('S', 1, 0), ('S', 2, 1), ('R', 2, 0), ('R', 3, 1), ('R', 0, 1)] {
-            let mut schedstats = TaskSchedstats::open([in_state(state, reading(50, 10, 1_000))], 0, false);
+            let mut schedstats = TaskSchedstats::open([in_state(state, reading(50, 10, 1_000))], 0);
             [wait(7, 80), wait(9, 95)].iter().for_each(|wait| schedstats.add(wait, 10));
             schedstats.close([reading(100, 10 + kernel_waits, 1_010)]);
             let sums = schedstats.sums();
@@ -323,7 +320,7 @@ mod tests {
     #[test]
     fn an_extra_wait_of_one_task_does_not_offset_a_missing_one_of_another() {
         let both = |at_ns, waits| [7, 8].map(|tid| TaskReading { tid, ..reading(at_ns, waits, 0) });
-        let mut schedstats = TaskSchedstats::open(both(50, 0), 0, false);
+        let mut schedstats = TaskSchedstats::open(both(50, 0), 0);
         [wait(7, 80), wait(7, 90), wait(9, 95)].iter().for_each(|wait| schedstats.add(wait, 10));
         schedstats.close(both(100, 1));
         let sums = schedstats.sums();
@@ -335,7 +332,7 @@ mod tests {
         // 30 ns of the kernel's time are in no finished wait; the last one ended 20 ns before the last
         // reading.
         for (state, own_waits, unfinished_ns) in [('S', 1, 0), ('R', 1, 20), ('R', 0, 30)] {
-            let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0, false);
+            let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0);
             (0..own_waits).for_each(|_| schedstats.add(&wait(7, 80), 10));
             schedstats.close([in_state(state, reading(100, 10 + own_waits, 1_030 + 10 * own_waits))]);
             let sums = schedstats.sums();
@@ -347,19 +344,24 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_counts_a_preemption_on_the_way_to_sleep_if_the_task_migrated() {
-        for (prev_cpu, classic, unexplained) in [(1, false, 1), (0, false, 0), (1, true, 0)] {
-            let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0, classic);
-            schedstats.add(&Wait { preempted_sleeping: true, cpu: 1, prev_cpu: Some(prev_cpu), ..wait(7, 90) }, 10);
-            schedstats.close([reading(100, 11, 1_010)]);
-            assert_eq!(schedstats.sums().unexplained, unexplained, "from CPU {prev_cpu}, classic: {classic}");
+    fn a_wait_may_be_on_one_side_only_if_it_is_not_known_whether_the_kernel_counts_it() {
+        use KernelCounts::{No, Unknown, Yes};
+        for (kernel_counts, by_kernel, unexplained) in
+            [(Yes, 1, 0), (Yes, 0, 1), (No, 0, 0), (No, 1, 1), (Unknown, 0, 0), (Unknown, 1, 0), (Unknown, 2, 1)]
+        {
+            let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0);
+            schedstats.add(&Wait { kernel_counts, ..wait(7, 80) }, 10);
+            // So that the reading cannot lack the wait.
+            schedstats.add(&wait(9, 95), 10);
+            schedstats.close([reading(100, 10 + by_kernel, 1_010)]);
+            assert_eq!(schedstats.sums().unexplained, unexplained, "{kernel_counts:?}, by the kernel: {by_kernel}");
         }
     }
 
     #[test]
     fn the_last_wait_on_a_cpu_before_a_reading_may_be_counted_after_it() {
         let unexplained = |ends: &[(u32, u64)], kernel_waits: u64| {
-            let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0, false);
+            let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0);
             ends.iter().for_each(|(tid, at_ns)| schedstats.add(&wait(*tid, *at_ns), 10));
             schedstats.close([reading(100, 10 + kernel_waits, 1_000)]);
             schedstats.add(&wait(8, 120), 10);
@@ -376,14 +378,14 @@ mod tests {
 
     #[test]
     fn a_task_that_starts_or_exits_in_the_window_is_left_out() {
-        let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0, false);
+        let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0);
         schedstats.close([TaskReading { tid: 8, ..reading(100, 14, 1_045) }]);
         assert_eq!(schedstats.sums(), SchedstatSums::default());
     }
 
     #[test]
     fn a_task_that_has_changed_its_name_is_left_out() {
-        let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0, false);
+        let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0);
         assert!(schedstats.compares(7, &Comm::new(b"name")));
         assert!(!schedstats.compares(7, &Comm::new(b"other")) && !schedstats.compares(8, &Comm::new(b"name")));
         schedstats.close([TaskReading { comm: Comm::new(b"other"), ..reading(100, 14, 1_045) }]);
