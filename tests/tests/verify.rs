@@ -10,6 +10,7 @@ use wakelat_tests::{
     supervisor::Supervisor,
     task::{Policy, TaskPlacement},
     tracefs::{self, ForeignInstance},
+    verification::{check, document, outcome, verify},
     wakelat::{AttachCase, RunOutput, Wakelat, command},
     workload::{BehindHog, Hogs, Messaging, MovedAsleep, Performance, PingPong, Pipe, Staged, Workload, until},
 };
@@ -36,33 +37,6 @@ pub fn cases() -> Vec<Case> {
         a_wait_in_a_sleeping_state_is_counted_if_the_kernel_counts_it,
     ];
     by_every_way.into_iter().chain(once).collect()
-}
-
-fn verify(arguments: &[&str]) -> Wakelat {
-    let mut all = vec!["verify", "--json", "-d", "10m"];
-    all.extend(arguments);
-    Wakelat::measuring(command(&all))
-}
-
-/// Ends the window as Ctrl-C does, and returns the exit code and the document.
-fn outcome(wakelat: Wakelat) -> (i32, Value) {
-    wakelat.signal(Signal::SIGINT);
-    document(&wakelat.end())
-}
-
-fn document(ended: &RunOutput) -> (i32, Value) {
-    let code = ended.status.code().unwrap_or_else(|| panic!("{ended:#?}"));
-    let document: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"));
-    assert_eq!(document["schema"], "wakelat.verify/1", "{document:#}");
-    let expected = match document["verdict"].as_str() {
-        Some("agree") => 0,
-        Some("disagree") => 3,
-        Some("not_compared") => 4,
-        _ => panic!("{document:#}"),
-    };
-    assert_eq!(code, expected, "{document:#}");
-    assert_eq!(document["comparison"].is_null(), document["not_compared"].is_object(), "{document:#}");
-    (code, document)
 }
 
 /// Measures one performance of `load` with these arguments.
@@ -202,10 +176,7 @@ fn verify_finds_every_planted_error() -> TestOutcome {
 /// sees, neither instrument can find.
 fn a_queue_clock_that_loses_half_of_the_waits_is_found_and_named() -> TestOutcome {
     let load = || Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000));
-    let check = |document: &Value| {
-        let checks = document["checks"].as_array().expect("a list");
-        checks.iter().find(|check| check["name"] == "queue_clock").expect("every kernel has this check").clone()
-    };
+    let check = |document| check(document, "queue_clock");
     let (_, document, performance, _staged) = verified(load(), &["--comm", "wl-p?ng"]);
     let right = check(&document);
     if !machine::has_member("last_queued") {
@@ -226,10 +197,7 @@ fn a_queue_clock_that_loses_half_of_the_waits_is_found_and_named() -> TestOutcom
 /// The sleeper waits behind the hog, for far longer than the distance between the instruments.
 fn a_queue_clock_whose_waits_are_twice_as_long_is_found_and_named() -> TestOutcome {
     let load = BehindHog { rounds: 200, spin_ns: 1_500_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
-    let check = |document: &Value| {
-        let checks = document["checks"].as_array().expect("a list");
-        checks.iter().find(|check| check["name"] == "distributions").expect("every kernel has this check").clone()
-    };
+    let check = |document| check(document, "distributions");
     let (_, document, ..) = verified(Workload::BehindHog(load.clone()), &["--comm", "wl-sleeper"]);
     let right = check(&document);
     if !machine::has_member("last_queued") {
@@ -365,8 +333,7 @@ fn waits_at_the_edges_of_a_short_window_are_known_for_each_task() -> TestOutcome
     drop(hogs);
     let (_, document) = document(&ended);
     assert_checks_but_hidden(&document, hidden);
-    let checks = document["checks"].as_array().expect("a list");
-    let schedstat = checks.iter().find(|check| check["name"] == "schedstat").expect("every kernel has this check");
+    let schedstat = check(&document, "schedstat");
     let number = |name: &str| schedstat["numbers"][name].as_u64().expect("a number");
     let all = per_cpu * machine::cpus().len() as u64;
     // Each of them is runnable all the time.
@@ -421,8 +388,7 @@ fn a_wait_in_a_sleeping_state_is_counted_if_the_kernel_counts_it() -> TestOutcom
     for moves in [false, true] {
         let load = MovedAsleep { rounds: 2000, cpus, moves };
         let (_, document, ..) = verified(Workload::MovedAsleep(load), &["--comm", "wl-sleeper"]);
-        let checks = document["checks"].as_array().expect("a list");
-        let check = checks.iter().find(|check| check["name"] == "schedstat").expect("every kernel has this check");
+        let check = check(&document, "schedstat");
         println!("\n  moved: {moves}: {}", check["found"]);
         let number = |name: &str| check["numbers"][name].as_u64().expect("a number");
         assert!(number("unexplained") <= number("tolerated_waits"), "{document:#}");

@@ -27,6 +27,8 @@ enum Part {
     Selected,
     /// The cross-check with hist triggers on two CPUs.
     Triggers,
+    /// What a kernel shows that can be preempted on the way to sleep, on two CPUs.
+    Preemption,
     /// The tracers on two CPUs.
     Tracers,
     /// What the oldest kernel runs in the deterministic mode.
@@ -44,7 +46,7 @@ const EVERYDAY: &[(&str, &[Part])] = &[
     ("5.10-cloud", &[Part::Verifier, Part::Selected, Part::OldestDeterministic]),
     ("6.1-cloud", &[Part::Verifier, Part::Triggers]),
     ("6.1-rt", &[Part::Tracers]),
-    ("6.12-rt", &[Part::Verifier]),
+    ("6.12-rt", &[Part::Verifier, Part::Preemption]),
     // The oldest kernel with the tracepoints of both tracers.
     ("6.19-rt", &[Part::Verifier]),
     ("7.2-cloud", &[Part::Verifier, Part::Counted]),
@@ -72,6 +74,7 @@ pub fn everyday(spec: &KernelSpec) -> Vec<Job> {
             Part::Verifier => smp.insert(0, suites::VERIFIER),
             Part::Selected => smp.extend(suites::SELECTED_KERNELS),
             Part::Triggers => smp.extend(suites::SOME_TRIGGERS),
+            Part::Preemption => smp.extend(suites::PREEMPTION),
             Part::Tracers => smp.extend(suites::TRACERS),
             Part::OldestDeterministic => jobs.push(deterministic(suites::OLDEST_DETERMINISTIC)),
             Part::NewestDeterministic => jobs.push(deterministic(suites::NEWEST_DETERMINISTIC)),
