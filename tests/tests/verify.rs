@@ -11,7 +11,7 @@ use wakelat_tests::{
     task::{Policy, TaskPlacement},
     tracefs::{self, ForeignInstance},
     verification::{check, document, outcome, verify},
-    wakelat::{AttachCase, RunOutput, Wakelat, command},
+    wakelat::{AttachCase, Wakelat, command},
     workload::{BehindHog, Hogs, Messaging, MovedAsleep, Performance, PingPong, Pipe, Staged, Workload, until},
 };
 
