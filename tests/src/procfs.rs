@@ -113,7 +113,8 @@ pub fn file_offset(address: u64) -> u64 {
 
 /// The one-letter state of thread `tid`: `T` if stopped. None if there is no such thread.
 pub fn state(tid: u32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
+    // For `/proc/TID/stat`, the kernel adds up the times of all threads of the process.
+    let stat = fs::read_to_string(format!("/proc/{tid}/task/{tid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
 

@@ -26,6 +26,7 @@ pub mod roots;
 pub mod run_queue_schedstat;
 pub mod run_times;
 pub mod task_schedstat;
+pub mod task_stat;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[allow(unsafe_code, reason = "no library has `sched_setattr`")]

@@ -12,6 +12,8 @@ use wakelat_core::{
     wait::{Namespace, ThreadNamespace},
 };
 
+use super::task_stat::TaskStat;
+
 /// Most threads that are read before a run, so that its start stays short. Further ones are read when they wait.
 const MAX_THREADS: usize = 32_768;
 
@@ -118,9 +120,7 @@ impl PidNamespaces {
     }
 
     fn process(&self, pid: u32) -> Option<ProcessStart> {
-        // `PID/stat` adds up the times of all threads of the process.
-        let stat = fs::read_to_string(self.proc.join(format!("{pid}/task/{pid}/stat"))).ok()?;
-        Some(ProcessStart { pid, started: start_time(&stat)? })
+        Some(ProcessStart { pid, started: TaskStat::read(&self.proc, pid)?.created_at()? })
     }
 }
 
@@ -151,12 +151,6 @@ fn parse_status(status: &str) -> Option<Task> {
     let number = |name| field(name)?.trim().parse().ok();
     let tids = field("NSpid:")?.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
     Some(Task { pid: number("Tgid:")?, parent: number("PPid:")?, tids })
-}
-
-/// The field `starttime` of `/proc/PID/task/PID/stat` (proc(5)), the 20th after the name, which may contain anything.
-fn start_time(stat: &str) -> Option<u64> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_whitespace().nth(19)?.parse().ok()
 }
 
 /// The inode number in `pid:[4026531836]`.

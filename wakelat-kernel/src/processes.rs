@@ -6,6 +6,8 @@ use std::{
     path::Path,
 };
 
+use super::task_stat::TaskStat;
+
 /// The descendants of the processes `roots` that are not among `roots`, as procfs at `proc` lists them.
 ///
 /// # Errors
@@ -15,8 +17,8 @@ pub fn descendants(proc: &Path, roots: &[u32]) -> io::Result<BTreeSet<u32>> {
     for entry in fs::read_dir(proc)? {
         let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
         // A process may end meanwhile.
-        let stat = fs::read_to_string(proc.join(pid.to_string()).join("stat"));
-        parents.extend(stat.ok().as_deref().and_then(parent).map(|parent| (pid, parent)));
+        let parent = TaskStat::read(proc, pid).and_then(|stat| stat.parent());
+        parents.extend(parent.map(|parent| (pid, parent)));
     }
     let roots: BTreeSet<u32> = roots.iter().copied().collect();
     let is_descendant = |pid: &u32| {
@@ -27,12 +29,6 @@ pub fn descendants(proc: &Path, roots: &[u32]) -> io::Result<BTreeSet<u32>> {
     Ok(parents.keys().copied().filter(is_descendant).collect())
 }
 
-/// The parent in a line of `/proc/PID/stat`. The name, in parentheses, may contain anything
-/// (`do_task_stat()`, fs/proc/array.c).
-fn parent(stat: &str) -> Option<u32> {
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,8 +37,8 @@ mod tests {
     fn descendants_are_children_and_their_children() {
         let proc = tempfile::tempdir().unwrap();
         for (pid, name, parent) in [(1, "init", 0), (7, "a) S 1 (", 1), (8, "b", 7), (9, "c", 8), (10, "d", 1)] {
-            let directory = proc.path().join(pid.to_string());
-            fs::create_dir(&directory).unwrap();
+            let directory = proc.path().join(format!("{pid}/task/{pid}"));
+            fs::create_dir_all(&directory).unwrap();
             fs::write(directory.join("stat"), format!("{pid} ({name}) S {parent} {pid} {pid} 0 -1\n")).unwrap();
         }
         fs::write(proc.path().join("loadavg"), "").unwrap();

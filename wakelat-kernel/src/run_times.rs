@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::task_schedstat::{Schedstat, threads};
+use super::{
+    task_schedstat::{Schedstat, threads},
+    task_stat::TaskStat,
+};
 
 /// The run times of the current window.
 pub struct RunTimes {
@@ -18,7 +21,7 @@ pub struct RunTimes {
 
 /// The counters of several threads, read one after another.
 pub struct Readings {
-    /// When the first thread was read, in 1/100 s since boot, as in [`born_at`].
+    /// When the first thread was read, in 1/100 s since boot, as in [`TaskStat::created_at`].
     at: u64,
     /// Whether every thread that existed at the time was read.
     is_complete: bool,
@@ -58,7 +61,7 @@ impl RunTimes {
     pub fn since(&self, now: &Readings, tid: u32) -> Option<u64> {
         // `0 0 0`: the kernel does not count at the moment (`sched_info_on()`).
         let schedstat = now.accounts.get(&tid).filter(|schedstat| schedstat.times > 0)?;
-        let (born_at, before) = (born_at(&self.proc, tid)?, self.begun.accounts.get(&tid));
+        let (born_at, before) = (TaskStat::read(&self.proc, tid)?.created_at()?, self.begun.accounts.get(&tid));
         // A thread created in the same 1/100 s as the readings counts as younger only if it was not among them.
         let is_missing = self.begun.is_complete && before.is_none();
         if born_at > self.begun.at || (born_at == self.begun.at && is_missing) {
@@ -75,13 +78,6 @@ impl RunTimes {
             accounts: threads.filter_map(|(tid, task)| Some((tid, Schedstat::read(&task)?))).collect(),
         }
     }
-}
-
-/// When a thread was created, in 1/100 s since boot (`starttime` of proc_pid_stat(5), field 22; USER_HZ is
-/// 100). Distinguishes a thread from an earlier one with the same TID.
-fn born_at(proc: &Path, tid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(proc.join(format!("{tid}/stat"))).ok()?;
-    stat.rsplit_once(") ")?.1.split_whitespace().nth(22 - 3)?.parse().ok()
 }
 
 /// The time since boot in 1/100 s (proc_uptime(5)).
@@ -105,10 +101,11 @@ mod tests {
     /// Writes a thread's files: TID, creation time, and schedstat.
     fn set(proc: &Path, (tid, born_at, schedstat): (u32, u64, &str)) {
         let zeros = "0 ".repeat(18);
-        for task in [format!("{tid}"), format!("{tid}/task/{tid}")].map(|task| proc.join(task)) {
-            fs::create_dir_all(&task).unwrap();
-            fs::write(task.join("stat"), format!("{tid} (a) b) R {zeros}{born_at} 0\n")).unwrap();
-            fs::write(task.join("schedstat"), schedstat).unwrap();
+        let task = proc.join(format!("{tid}/task/{tid}"));
+        fs::create_dir_all(&task).unwrap();
+        fs::write(task.join("stat"), format!("{tid} (a) b) R {zeros}{born_at} 0\n")).unwrap();
+        for directory in [proc.join(tid.to_string()), task] {
+            fs::write(directory.join("schedstat"), schedstat).unwrap();
         }
     }
 

@@ -14,7 +14,7 @@ use rustix::thread::CpuSet;
 
 use crate::osnoise_tracers::{CgroupChoice, Tracer, TracerSetup};
 use wakelat_kernel::thread_priority::Priority;
-use wakelat_kernel::{cpus::Cpus, thread_priority};
+use wakelat_kernel::{cpus::Cpus, task_stat::TaskStat, thread_priority};
 
 /// A process requests a maximum exit latency of idle CPUs by writing it to this file, for as long as it
 /// keeps the file open (Documentation/admin-guide/pm/cpuidle.rst).
@@ -116,7 +116,7 @@ pub fn place_kernel_threads(setup: &TracerSetup, proc: &Path, cgroup_v2: Option<
     Ok(())
 }
 
-/// State of a thread in `/proc/TID/stat` (proc_pid_stat(5)).
+/// What procfs shows of a thread's state (proc_pid_stat(5)).
 struct ThreadStat {
     flags: u32,
     /// The scheduling policy; 0 is `SCHED_OTHER`.
@@ -125,12 +125,8 @@ struct ThreadStat {
 
 impl ThreadStat {
     fn read(proc: &Path, tid: u32) -> Option<Self> {
-        let stat = fs::read_to_string(proc.join(format!("{tid}/stat"))).ok()?;
-        // The name may contain spaces and parentheses. The text after the last parenthesis begins with the
-        // third field.
-        let (_, fields) = stat.rsplit_once(") ")?;
-        let field = |number: usize| fields.split(' ').nth(number - 3)?.parse().ok();
-        Some(Self { flags: field(9)?, policy: field(41)? })
+        let stat = TaskStat::read(proc, tid)?;
+        Some(Self { flags: stat.field(9)?, policy: stat.field(41)? })
     }
 }
 
@@ -206,10 +202,10 @@ mod tests {
     #[test]
     fn a_threads_flags_and_policy_are_read_whatever_its_name() {
         let directory = tempfile::tempdir().unwrap();
-        fs::create_dir(directory.path().join("7")).unwrap();
+        fs::create_dir_all(directory.path().join("7/task/7")).unwrap();
         let stat = "7 (a) 9 (b) S 2 0 0 0 -1 67108928 0 0 0 0 0 0 0 0 -96 0 1 0 5 0 0 18446744073709551615 0 0 0 0 0 0 0 \
             2147483647 0 0 0 0 17 0 95 1 0 0 0 0 0 0 0 0 0 0 0\n";
-        fs::write(directory.path().join("7/stat"), stat).unwrap();
+        fs::write(directory.path().join("7/task/7/stat"), stat).unwrap();
         let task = ThreadStat::read(directory.path(), 7).unwrap();
         assert_eq!((task.flags & IS_BOUND, task.policy), (IS_BOUND, 1));
         assert!(ThreadStat::read(directory.path(), 8).is_none());
