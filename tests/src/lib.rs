@@ -63,7 +63,7 @@ pub mod trace_instance;
 pub mod tracefs;
 pub mod tracer;
 pub mod uninterruptible_sleeps;
-pub mod verification;
+pub mod verify_run;
 pub mod wakelat;
 pub mod why;
 pub mod window_word;

@@ -10,9 +10,9 @@ use wakelat_tests::{
     supervisor::Supervisor,
     task::{Policy, TaskPlacement},
     tracefs::{self, ForeignInstance},
-    verification::{check, document, outcome, verify},
+    verify_run::{check, document, outcome, verify},
     wakelat::{AttachCase, Wakelat, command},
-    workload::{BehindHog, Hogs, Messaging, MovedAsleep, Performance, PingPong, Pipe, Staged, Workload, until},
+    workload::{BehindHog, Hogs, Messaging, Performance, PingPong, Pipe, PreemptedSleeping, Staged, Workload, until},
 };
 
 pub fn cases() -> Vec<Case> {
@@ -20,6 +20,7 @@ pub fn cases() -> Vec<Case> {
         verify_has_exactly_n_wakeups_on_both_sides,
         verify_from_waking_has_exactly_n_wakeups_on_both_sides,
         verify_agrees_under_load,
+        verify_knows_which_waits_in_a_sleeping_state_the_kernel_counts,
     ];
     let once = once![
         without_hist_triggers_verify_ends_with_4_after_the_other_checks,
@@ -34,7 +35,6 @@ pub fn cases() -> Vec<Case> {
         waits_at_the_edges_of_a_short_window_are_known_for_each_task,
         a_ring_buffer_that_fills_up_while_triggers_are_placed_loses_no_accounted_wait,
         verify_refuses_what_no_trigger_can_do,
-        a_wait_in_a_sleeping_state_is_counted_if_the_kernel_counts_it,
     ];
     by_every_way.into_iter().chain(once).collect()
 }
@@ -378,20 +378,27 @@ fn verify_refuses_what_no_trigger_can_do() -> TestOutcome {
     Ok(())
 }
 
-/// The kernel counts it only if the task is moved meanwhile, although it is switched in where it lost its CPU.
-fn a_wait_in_a_sleeping_state_is_counted_if_the_kernel_counts_it() -> TestOutcome {
+/// The kernel counts them only if the task is moved meanwhile, although it is switched in where it lost its CPU.
+fn verify_knows_which_waits_in_a_sleeping_state_the_kernel_counts(attach: AttachCase) -> TestOutcome {
     need_records()?;
-    if !MovedAsleep::is_possible() {
+    if !PreemptedSleeping::is_possible() {
         return Err(Skip::because("this kernel cannot wait for many futexes at once"));
     }
     let cpus = machine::two_cpus()?;
     for moves in [false, true] {
-        let load = MovedAsleep { rounds: 2000, cpus, moves };
-        let (_, document, ..) = verified(Workload::MovedAsleep(load), &["--comm", "wl-sleeper"]);
+        let load = PreemptedSleeping { rounds: 2000, cpus, moves };
+        let arguments = ["--comm", "wl-sleeper", "--attach", attach.name()];
+        let (_, document, ..) = verified(Workload::PreemptedSleeping(load), &arguments);
         let check = check(&document, "schedstat");
         println!("\n  moved: {moves}: {}", check["found"]);
         let number = |name: &str| check["numbers"][name].as_u64().expect("a number");
-        assert!(number("unexplained") <= number("tolerated_waits"), "{document:#}");
+        assert!(number("tasks") > 0 && number("unexplained") <= number("tolerated_waits"), "{document:#}");
+        // Nothing is hidden, and nothing happened at the edges.
+        let is_exact = ["tolerated_waits", "ambiguous", "late", "waiting"].iter().all(|name| number(name) == 0);
+        if is_exact && attach != AttachCase::Classic {
+            assert_eq!(number("tasks_differ"), 0, "{document:#}");
+        }
+        assert!(moves || number("uncounted") > 0 || !machine::is_preempt_rt(), "{document:#}");
     }
     Ok(())
 }

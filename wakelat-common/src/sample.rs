@@ -14,9 +14,10 @@ pub const KIND_SAMPLE: u8 = 1;
 
 /// Whether the kernel's counters of a task (`/proc/TID/schedstat`) have a wait.
 ///
-/// A task that is preempted in a sleeping state waits like any other, but the kernel checks only that state
-/// (`sched_info_depart()`, kernel/sched/stats.h, 5.10 to 7.2): it has no begin for the wait, unless the task
-/// migrates to another run queue meanwhile (`sched_info_enqueue()`).
+/// A task that is preempted in a sleeping state waits like any other, but the kernel looks only at that state
+/// (`sched_info_depart()`, kernel/sched/stats.h, 5.10 to 7.2): it has no start for the wait, unless the task
+/// migrates to another run queue meanwhile. From 5.14 on, the kernel does not count a wait without a start
+/// (`sched_info_arrive()`).
 ///
 /// Recordings have only whether it is not [`Yes`](Self::Yes).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,10 +27,9 @@ pub enum KernelCounts {
     /// They have it.
     #[default]
     Yes = 0,
-    /// The kernel has no begin for the wait (`sched_info.last_queued` is 0 at the switch-in), so it neither
-    /// counts nor times it.
+    /// They do not: the kernel had no start for the wait when it ended (`sched_info.last_queued` was 0).
     No = 1,
-    /// The task was preempted in a sleeping state, or may have been, and the begin cannot be read.
+    /// The task was preempted in a sleeping state, or may have been, and whether the kernel has a start was not read.
     Unknown = 2,
 }
 
@@ -44,20 +44,29 @@ impl KernelCounts {
             _ => None,
         }
     }
+
+    /// What is known of a wait if only the task's state at its preemption is.
+    pub const fn of_preempted_sleeping(preempted_sleeping: bool) -> Self {
+        if preempted_sleeping { Self::Unknown } else { Self::Yes }
+    }
+
+    /// Whether the counters may lack the wait: the task was preempted in a sleeping state, or may have been.
+    pub const fn may_lack(self) -> bool {
+        !matches!(self, Self::Yes)
+    }
 }
 
 #[cfg(feature = "user")]
 impl From<bool> for KernelCounts {
-    /// What is known if only the task's state at its preemption is.
     fn from(preempted_sleeping: bool) -> Self {
-        if preempted_sleeping { Self::Unknown } else { Self::Yes }
+        Self::of_preempted_sleeping(preempted_sleeping)
     }
 }
 
 #[cfg(feature = "user")]
 impl From<KernelCounts> for bool {
     fn from(counts: KernelCounts) -> Self {
-        counts != KernelCounts::Yes
+        counts.may_lack()
     }
 }
 

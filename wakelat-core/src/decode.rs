@@ -44,7 +44,7 @@ impl std::fmt::Display for DecodeError {
             Self::Kind(kind) => write!(f, "a record of the unknown kind `{kind}` in the ring buffer"),
             Self::Class(class) => write!(f, "a record of class `{class}` in the ring buffer, expected 0 to 2"),
             Self::KernelCounts(counts) => {
-                write!(f, "a wait with `{counts}` for whether the kernel counts it in the ring buffer, expected 0 to 2")
+                write!(f, "a wait in the ring buffer with `{counts}` as its `kernel_counts`, expected 0 to 2")
             }
             Self::PrevState(state) => {
                 write!(f, "a switch with previous state `{state}` in the ring buffer, expected 0 to 3")

@@ -174,9 +174,10 @@ impl TaskFields for TracepointTask {
         }
     }
 
+    /// Without a branch, both ways of which the verifier would follow to the end.
     #[inline(always)]
-    fn kernel_counts(self) -> KernelCounts {
-        KernelCounts::Unknown
+    fn kernel_counts(self, preempted_sleeping: u8) -> u8 {
+        KernelCounts::Unknown as u8 * preempted_sleeping
     }
 
     #[inline(always)]

@@ -66,8 +66,9 @@ pub trait TaskFields: Copy {
     /// What becomes of the task at a `sched_switch` away from it.
     fn prev_state(self, preempt: bool) -> PrevState;
 
-    /// Whether the kernel counts the wait that this `sched_switch` ends, if the task was preempted in a sleeping state.
-    fn kernel_counts(self) -> KernelCounts;
+    /// A [`KernelCounts`] as a number, of the wait that this `sched_switch` ends. `preempted_sleeping` is 1 if the task was
+    /// preempted in a sleeping state, or may have been, and 0 otherwise.
+    fn kernel_counts(self, preempted_sleeping: u8) -> u8;
 
     /// ID of its cgroup in the v2 hierarchy: the inode number of the cgroup's directory; 0 if it is not
     /// known.
@@ -262,17 +263,21 @@ impl<R: Read> TaskFields for Task<R> {
         PrevState::of(preempt && (BLOCKED_AS_PREEMPTED.load() == 0 || self.on_rq()), self.state())
     }
 
-    /// The kernel counts a wait in the switch itself, after the tracepoint (`sched_info_arrive()`,
-    /// kernel/sched/stats.h, 5.10 to 7.2).
+    /// The kernel counts a wait after the tracepoint, in the same switch (`sched_info_arrive()`, kernel/sched/stats.h,
+    /// 5.10 to 7.2).
     #[inline(always)]
-    fn kernel_counts(self) -> KernelCounts {
-        if !sched_info::last_queued_exists() {
+    fn kernel_counts(self, preempted_sleeping: u8) -> u8 {
+        // Before 5.14, in which the state was renamed, the kernel also counts waits without a start.
+        let counts = if preempted_sleeping == 0 || !task_struct::__state_exists() {
+            KernelCounts::Yes
+        } else if !sched_info::last_queued_exists() {
             KernelCounts::Unknown
         } else if R::read(sched_info::last_queued(task_struct::sched_info(self.raw))) == 0 {
             KernelCounts::No
         } else {
             KernelCounts::Yes
-        }
+        };
+        counts as u8
     }
 
     #[inline(always)]

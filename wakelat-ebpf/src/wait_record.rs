@@ -1,10 +1,7 @@
 //! Sends a [`Sample`] for each wait that `sched_switch` ends.
 
 use aya_ebpf::helpers::bpf_get_smp_processor_id;
-use wakelat_common::{
-    Counter, Sample,
-    sample::{KIND_SAMPLE, KernelCounts},
-};
+use wakelat_common::{Counter, Sample, sample::KIND_SAMPLE};
 
 use crate::{
     ended_wait::EndedWait,
@@ -32,11 +29,10 @@ impl WaitPart {
     /// What the task table kept of a wait of `next`.
     #[inline(always)]
     pub fn of<T: TaskFields>(EndedWait { pending, now, latency_ns, .. }: EndedWait, next: T) -> Self {
-        let kernel_counts = if pending.preempted_sleeping == 0 { KernelCounts::Yes } else { next.kernel_counts() };
         Self {
             class: pending.class,
             sampling_shift: pending.sampling_shift,
-            kernel_counts: kernel_counts as u8,
+            kernel_counts: next.kernel_counts(pending.preempted_sleeping),
             at_ns: now,
             latency_ns,
             delivery_ns: pending.delivery_ns(),

@@ -1,4 +1,4 @@
-//! `/proc/PID/task/TID/stat`: the state of a thread (proc_pid_stat(5); `do_task_stat()`, fs/proc/array.c, 5.10 to 7.2).
+//! `/proc/PID/task/TID/stat`: what the kernel shows of a thread (proc_pid_stat(5); `do_task_stat()`, fs/proc/array.c, 5.10 to 7.2).
 
 use std::{fs, path::Path, str::FromStr};
 

@@ -33,10 +33,10 @@ mod hogs;
 mod many_threads;
 mod messaging;
 mod migration;
-mod moved_asleep;
 mod ping_pong;
 mod pipe;
 mod planted;
+mod preempted_sleeping;
 mod renamed;
 mod signal_storm;
 mod sleeper;
@@ -56,10 +56,10 @@ pub use hogs::Hogs;
 pub use many_threads::ManyThreads;
 pub use messaging::Messaging;
 pub use migration::MigrationWorkload;
-pub use moved_asleep::MovedAsleep;
 pub use ping_pong::PingPong;
 pub use pipe::Pipe;
 pub use planted::{Planted, PlantedCause};
+pub use preempted_sleeping::PreemptedSleeping;
 pub use renamed::Renamed;
 pub use signal_storm::SignalStorm;
 pub use sleeper::{BehindHog, Sleeper};
@@ -94,14 +94,14 @@ pub enum Workload {
     Messaging(Messaging),
     /// See [`MigrationWorkload`].
     Migration(MigrationWorkload),
-    /// See [`MovedAsleep`].
-    MovedAsleep(MovedAsleep),
     /// See [`PingPong`].
     PingPong(PingPong),
     /// See [`Pipe`].
     Pipe(Pipe),
     /// See [`Planted`].
     Planted(Planted),
+    /// See [`PreemptedSleeping`].
+    PreemptedSleeping(PreemptedSleeping),
     /// See [`Renamed`].
     Renamed(Renamed),
     /// See [`SignalStorm`].
@@ -346,10 +346,10 @@ pub fn perform_if_asked() {
         Workload::ManyThreads(load) => load.perform(&mut stage),
         Workload::Messaging(load) => load.perform(&mut stage),
         Workload::Migration(load) => load.perform(&mut stage),
-        Workload::MovedAsleep(load) => load.perform(&mut stage),
         Workload::PingPong(load) => load.perform(&mut stage),
         Workload::Pipe(load) => load.perform(&mut stage),
         Workload::Planted(load) => load.perform(&mut stage),
+        Workload::PreemptedSleeping(load) => load.perform(&mut stage),
         Workload::Renamed(load) => load.perform(&mut stage),
         Workload::SignalStorm(load) => load.perform(&mut stage),
         Workload::Sleeper(load) => load.perform(&mut stage),

@@ -1,6 +1,6 @@
 //! The part of a wait that describes neither of the two tasks of the switch that ends it.
 
-use wakelat_common::Class;
+use wakelat_common::{Class, sample::KernelCounts};
 
 use super::event::{DetailedWait, TaskInfo};
 use crate::wait::Wait;
@@ -36,7 +36,7 @@ impl WaitCourse {
             delivery_ns: wait.delivery_ns,
             waker_tid: wait.waker_tid,
             prev_cpu: wait.prev_cpu,
-            preempted_sleeping: wait.kernel_counts.into(),
+            preempted_sleeping: wait.kernel_counts.may_lack(),
             sampling_shift: wait.sampling_shift,
             cpu,
             waker_cpu,
@@ -68,7 +68,7 @@ impl WaitCourse {
             prev_tid: prev.tid,
             prev_comm: prev.comm,
             prev_prio: prev.prio,
-            kernel_counts: self.preempted_sleeping.into(),
+            kernel_counts: KernelCounts::of_preempted_sleeping(self.preempted_sleeping),
             sampling_shift: self.sampling_shift,
         };
         DetailedWait {

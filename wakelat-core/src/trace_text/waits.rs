@@ -3,7 +3,7 @@
 use wakelat_common::{
     Class,
     pending_wait::{PendingWait, PrevState, WakeupOutcome},
-    sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
+    sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN, KernelCounts},
 };
 
 use super::{
@@ -319,7 +319,7 @@ impl Waits {
             prev_tid: prev.tid,
             prev_comm: prev.comm,
             prev_prio: prev.prio,
-            kernel_counts: (pending.preempted_sleeping != 0).into(),
+            kernel_counts: KernelCounts::of_preempted_sleeping(pending.preempted_sleeping != 0),
             sampling_shift: 0,
         };
         let waited = DetailedWait {

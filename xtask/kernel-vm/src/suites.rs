@@ -46,7 +46,7 @@ const TRIGGERS: &[&str] = &["verify"];
 /// What runs of [`TRIGGERS`] with every change: exact counts, a loaded machine, and errors that are planted.
 pub const SOME_TRIGGERS: &[&str] = &["verify:both_sides_btf", "verify:agrees_under_load_btf", "verify:planted"];
 
-/// Tests of what happens only in a kernel that can be preempted on the way to sleep, and need a second CPU.
+/// Tests that need a second CPU and a kernel that can preempt a task on its way to sleep.
 pub const PREEMPTION: &[&str] = &["verify:in_a_sleeping_state"];
 
 /// Suites that need the tracers and a second CPU.

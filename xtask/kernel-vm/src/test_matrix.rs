@@ -27,7 +27,7 @@ enum Part {
     Selected,
     /// The cross-check with hist triggers on two CPUs.
     Triggers,
-    /// What a kernel shows that can be preempted on the way to sleep, on two CPUs.
+    /// Waits of tasks that were preempted on their way to sleep, on two CPUs.
     Preemption,
     /// The tracers on two CPUs.
     Tracers,

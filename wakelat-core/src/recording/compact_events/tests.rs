@@ -1,6 +1,7 @@
 use std::borrow::Cow;
 
 use proptest::prelude::*;
+use wakelat_common::sample::KernelCounts;
 
 use super::*;
 use crate::timeline::event::Event;
@@ -68,7 +69,7 @@ fn any_wait() -> impl Strategy<Value = DetailedWait> {
             delivery_ns,
             prev_cpu,
             waker_tid,
-            kernel_counts: preempted_sleeping.into(),
+            kernel_counts: KernelCounts::of_preempted_sleeping(preempted_sleeping),
             sampling_shift,
             ..crate::render::testing::wait()
         };
@@ -223,7 +224,7 @@ fn the_longest_switch_is_written_whole() {
         delivery_ns: Some(u64::MAX),
         prev_cpu: Some(u32::MAX - 1),
         waker_tid: Some(u32::MAX - 2),
-        kernel_counts: true.into(),
+        kernel_counts: KernelCounts::Unknown,
         sampling_shift: u8::MAX,
         ..crate::render::testing::wait()
     };

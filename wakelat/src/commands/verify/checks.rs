@@ -123,10 +123,17 @@ pub fn schedstat(sums: &SchedstatSums, untraced: u64, lost: u64, clock_ns: u64) 
         units::duration(sums.kernel_ns, false),
         units::duration(allowed_ns, false),
     );
-    if sums.uncounted > 0 {
+    let uncounted = sums.uncounted - sums.uncertain;
+    if uncounted > 0 {
         found.push_str(&format!(
             "; the kernel does not count {} of tasks that were preempted while going to sleep",
-            units::counted(sums.uncounted, "wait")
+            units::counted(uncounted, "wait")
+        ));
+    }
+    if sums.uncertain > 0 {
+        found.push_str(&format!(
+            "; it is not known whether the kernel counts {} of preempted tasks",
+            units::counted(sums.uncertain, "wait")
         ));
     }
     let numbers = vec![
@@ -227,6 +234,7 @@ mod tests {
             kernel_waits: 10_000,
             own_waits: 10_000,
             uncounted: 0,
+            uncertain: 0,
             ambiguous: 0,
             late: 0,
             waiting: 0,
@@ -274,6 +282,11 @@ mod tests {
         let check = schedstat(&SchedstatSums { uncounted: 300, ..sums() }, 0, 0, 5_000);
         assert!(
             check.found.contains("does not count 300 waits of tasks that were preempted while going to sleep"),
+            "{check:?}"
+        );
+        let check = schedstat(&SchedstatSums { uncounted: 300, uncertain: 300, ..sums() }, 0, 0, 5_000);
+        assert!(
+            check.found.ends_with("; it is not known whether the kernel counts 300 waits of preempted tasks"),
             "{check:?}"
         );
     }

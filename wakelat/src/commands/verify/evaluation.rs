@@ -367,6 +367,7 @@ pub(super) mod tests {
             kernel_waits: 2_451,
             own_waits: 2_439,
             uncounted: 28,
+            uncertain: 0,
             ambiguous: 3,
             late: 2,
             waiting: 5,

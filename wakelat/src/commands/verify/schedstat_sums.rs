@@ -71,9 +71,10 @@ pub struct SchedstatSums {
     pub kernel_waits: u64,
     /// Waits of all classes that wakelat measured, without the `uncounted` ones.
     pub own_waits: u64,
-    /// Waits of tasks that were preempted while going to sleep, if the kernel does not count them, or it is not known
-    /// whether it does.
+    /// Waits of tasks that were preempted while going to sleep, which the kernel does not count, and the `uncertain` ones.
     pub uncounted: u64,
+    /// Waits of preempted tasks of which it is not known whether the kernel counts them.
+    pub uncertain: u64,
     /// Waits that ended during a reading of their task: the kernel's number may include them or not.
     pub ambiguous: u64,
     /// Waits that ended before a reading of their task, but that the kernel may have counted after it.
@@ -170,6 +171,7 @@ impl TaskSchedstats {
             sums.kernel_waits += waits;
             sums.own_waits += task.waits;
             sums.uncounted += task.uncounted + task.maybe_counted;
+            sums.uncertain += task.maybe_counted;
             sums.ambiguous += task.ambiguous;
             sums.late += late[0] + late[1];
             sums.waiting += waiting;
@@ -206,15 +208,19 @@ impl Task {
 
     /// For the first and the last reading, whether the kernel may have counted the wait `ended` of this
     /// task only after it, although the wait ended before. Possible only if the next wait on its CPU, which
-    /// ended at `next_ns`, did not also end before the reading.
+    /// ended at `next_ns`, did not also end before the reading. A wait that the kernel perhaps never counts is not
+    /// among wakelat's own, so that the last reading cannot lack it.
     fn late(&self, ended: Ended, next_ns: u64, clock_ns: u64) -> [bool; 2] {
-        [Some(self.opened), self.closed].map(|reading| {
+        let may_be_late = |reading: Option<Reading>| {
             reading.is_some_and(|Reading { moment, .. }| {
-                ended.kernel_counts == KernelCounts::Yes
-                    && moment.side(ended.at_ns, clock_ns) == BracketSide::Before
+                moment.side(ended.at_ns, clock_ns) == BracketSide::Before
                     && moment.side(next_ns, clock_ns) != BracketSide::Before
             })
-        })
+        };
+        [
+            ended.kernel_counts != KernelCounts::No && may_be_late(Some(self.opened)),
+            ended.kernel_counts == KernelCounts::Yes && may_be_late(self.closed),
+        ]
     }
 
     /// Upper bound, in ns, of the pieces of a still pending wait in the last reading. That wait began after
@@ -374,6 +380,17 @@ mod tests {
         assert_eq!(unexplained(&[(7, 70), (7, 90)], 1), 0);
         assert_eq!(unexplained(&[(7, 70), (7, 90), (8, 95)], 1), 1);
         assert_eq!(unexplained(&[(7, 70), (7, 90)], 0), 1);
+    }
+
+    #[test]
+    fn a_wait_that_the_kernel_perhaps_counts_may_be_late_for_the_first_reading() {
+        for (kernel_counts, unexplained) in [(KernelCounts::Unknown, 0), (KernelCounts::No, 1)] {
+            let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0);
+            schedstats.add(&Wait { kernel_counts, ..wait(7, 45) }, 10);
+            schedstats.add(&wait(9, 95), 10);
+            schedstats.close([reading(100, 11, 1_010)]);
+            assert_eq!(schedstats.sums().unexplained, unexplained, "{kernel_counts:?}");
+        }
     }
 
     #[test]

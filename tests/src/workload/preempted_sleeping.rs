@@ -1,4 +1,4 @@
-//! A task that is moved to another CPU and back after it lost its CPU on its way to sleep.
+//! A task that is preempted on its way to sleep, and moved to another CPU and back while it waits.
 
 use std::{
     ptr,
@@ -25,14 +25,14 @@ use crate::{
 };
 
 /// `wl-sleeper` blocks again and again. Each time `wl-mover`, on another CPU, makes the real-time `wl-preemptor` take the
-/// sleeper's CPU, and moves the sleeper to its own CPU and back before the preemptor blocks.
+/// sleeper's CPU, and tries to move the sleeper to its own CPU and back before the preemptor blocks.
 ///
 /// The sleeper waits for many futexes at once: the kernel sets its state to a sleeping one, and only then looks at each
 /// of them (`futex_wait_multiple_setup()`, kernel/futex/waitwake.c, since 5.16). A kernel that can be preempted
-/// meanwhile lets the sleeper wait in a sleeping state. It has no begin for this wait, but queues the task anew at
+/// meanwhile lets the sleeper wait in a sleeping state. It has no start for this wait, but queues the task anew at
 /// each move, and so counts it (`sched_info_enqueue()`, kernel/sched/stats.h).
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct MovedAsleep {
+pub struct PreemptedSleeping {
     /// Number of sleeps.
     pub rounds: u64,
     /// The CPU of the mover, and that of the others.
@@ -57,7 +57,7 @@ const LONGEST_NS: u64 = 2_000_000;
 /// The moments at which the sleeper blocks are these fractions of the time until the preemptor runs.
 const MOMENTS: u64 = 64;
 
-impl MovedAsleep {
+impl PreemptedSleeping {
     /// Whether the kernel can wait for many futexes at once.
     pub fn is_possible() -> bool {
         futex::waitv(&[], WaitvFlags::empty(), None, ClockId::Monotonic) != Err(Errno::NOSYS)
@@ -93,7 +93,7 @@ impl MovedAsleep {
             }
         });
         stage.task("wl-mover", TaskPlacement::other(mover_cpu), |gate| {
-            // So that the sleeper does not take its CPU.
+            // So that the sleeper seldom takes its CPU.
             set_nice(0, -20);
             gate.wait();
             for round in 1..=self.rounds {
