@@ -104,7 +104,7 @@ impl WaitSum {
     /// Adds a wait. `keep` returns what is kept of it, and is called if it is one of the longest.
     pub fn add(&mut self, breakdown: &Breakdown, keep: impl FnOnce() -> Arc<KeptWait>) {
         self.figures.add(breakdown);
-        breakdown.shares.iter().for_each(|share| self.culprits.add(share.culprit, share.ns));
+        self.culprits.add_all(breakdown.shares.iter().map(|share| (share.culprit, share.ns)));
         self.culprits.shorten(Self::CULPRITS);
         if self.longest.wants(breakdown.latency_ns, Self::LONGEST) {
             self.longest.add(keep(), Self::LONGEST);
@@ -123,17 +123,22 @@ impl WaitSum {
 }
 
 impl CulpritTimes {
-    fn add(&mut self, culprit: Culprit, ns: u64) {
-        let key = culprit.key();
-        match self.0.iter_mut().find(|(other, _)| other.key() == key) {
-            Some((known, sum)) => (*known, *sum) = (culprit, sum.saturating_add(ns)),
-            None => self.0.push((culprit, ns)),
+    /// Adds times of culprits that all have different keys: of the shares of a wait, or of another one of these.
+    fn add_all(&mut self, times: impl Iterator<Item = (Culprit, u64)>) {
+        // A wait behind thousands of tasks has as many shares: each is compared only with the few that are kept.
+        let kept = self.0.len();
+        for (culprit, ns) in times {
+            let key = culprit.key();
+            match self.0[..kept].iter_mut().find(|(other, _)| other.key() == key) {
+                Some((known, sum)) => (*known, *sum) = (culprit, sum.saturating_add(ns)),
+                None => self.0.push((culprit, ns)),
+            }
         }
     }
 
     /// Adds other times.
     pub fn merge(&mut self, other: &Self) {
-        other.0.iter().for_each(|(culprit, ns)| self.add(*culprit, *ns));
+        self.add_all(other.0.iter().copied());
     }
 
     /// Forgets the smallest if there are more than twice `most`.
