@@ -385,7 +385,8 @@ fn verify_knows_which_waits_in_a_sleeping_state_the_kernel_counts(attach: Attach
         return Err(Skip::because("this kernel cannot wait for many futexes at once"));
     }
     let cpus = machine::two_cpus()?;
-    for moves in [false, true] {
+    // Only a kernel that can be preempted there shows any, and how many depends on how evenly it wakes a task.
+    let uncounted = |moves| -> u64 {
         let load = PreemptedSleeping { rounds: 2000, cpus, moves };
         let arguments = ["--comm", "wl-sleeper", "--attach", attach.name()];
         let (_, document, ..) = verified(Workload::PreemptedSleeping(load), &arguments);
@@ -398,7 +399,10 @@ fn verify_knows_which_waits_in_a_sleeping_state_the_kernel_counts(attach: Attach
         if is_exact && attach != AttachCase::Classic {
             assert_eq!(number("tasks_differ"), 0, "{document:#}");
         }
-        assert!(moves || number("uncounted") > 0 || !machine::is_preempt_rt(), "{document:#}");
-    }
+        number("uncounted")
+    };
+    uncounted(true);
+    let any = (0..5).any(|_| uncounted(false) > 0 || !machine::is_preempt_rt());
+    assert!(any, "no wait began in a sleeping state");
     Ok(())
 }
