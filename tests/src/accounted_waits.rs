@@ -6,8 +6,8 @@ use crate::{
 };
 
 impl Account {
-    /// All waits that a report of some tasks by the queue clock accounts for: those in its groups, and those of which only
-    /// the terms know.
+    /// All waits that a report of some tasks by the queue clock accounts for: the waits in its groups, and the waits that
+    /// only the terms count.
     ///
     /// # Panics
     /// If the report is not by the queue clock, or waits were lost.

@@ -174,7 +174,7 @@ impl TaskFields for TracepointTask {
         }
     }
 
-    /// Without a branch, both ways of which the verifier would follow to the end.
+    /// Has no branch: the verifier would follow both of its ways to the end.
     #[inline(always)]
     fn kernel_counts(self, preempted_sleeping: u8) -> u8 {
         KernelCounts::Unknown as u8 * preempted_sleeping

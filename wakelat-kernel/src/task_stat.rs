@@ -15,7 +15,7 @@ impl TaskStat {
     }
 
     /// The field with this number in the manual page, which is 3 or more; `None` if it is not a `T`.
-    pub fn field<T: FromStr>(&self, number: usize) -> Option<T> {
+    fn field<T: FromStr>(&self, number: usize) -> Option<T> {
         // The name, in parentheses, may contain anything.
         let (_, fields) = self.0.rsplit_once(") ")?;
         fields.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
@@ -24,6 +24,16 @@ impl TaskStat {
     /// The PID of the parent (`ppid`).
     pub fn parent(&self) -> Option<u32> {
         self.field(4)
+    }
+
+    /// The flags of the task (`PF_*` of include/linux/sched.h).
+    pub fn flags(&self) -> Option<u32> {
+        self.field(9)
+    }
+
+    /// The scheduling policy (`SCHED_*` of include/uapi/linux/sched.h); 0 is `SCHED_OTHER`.
+    pub fn policy(&self) -> Option<u32> {
+        self.field(41)
     }
 
     /// When the thread was created: 1/100 s since boot (`starttime`; USER_HZ is 100). Distinguishes a thread from an
@@ -43,10 +53,12 @@ mod tests {
         fs::create_dir_all(proc.path().join("8/task/8")).unwrap();
         // A thread of process 7.
         fs::write(proc.path().join("8/stat"), "8 (of the process) R 1").unwrap();
-        let fields = format!("8 (a) 9 (b) S 2 {}77 0\n", "0 ".repeat(17));
+        let fields = "8 (a) 9 (b) S 2 0 0 0 -1 67108928 0 0 0 0 0 0 0 0 -96 0 1 0 77 0 0 18446744073709551615 0 0 0 0 0 0 0 \
+            2147483647 0 0 0 0 17 0 95 1 0 0 0 0 0 0 0 0 0 0 0\n";
         fs::write(proc.path().join("8/task/8/stat"), fields).unwrap();
         let stat = TaskStat::read(proc.path(), 8).unwrap();
-        assert_eq!((stat.field(3), stat.parent(), stat.created_at()), (Some('S'), Some(2), Some(77)));
+        assert_eq!((stat.parent(), stat.flags(), stat.policy()), (Some(2), Some(67_108_928), Some(1)));
+        assert_eq!(stat.created_at(), Some(77));
         assert_eq!([2, 3, 99].map(|number| stat.field::<u32>(number)), [None; 3]);
         assert!(TaskStat::read(proc.path(), 9).is_none());
     }

@@ -95,7 +95,9 @@ pub fn place_kernel_threads(setup: &TracerSetup, proc: &Path, cgroup_v2: Option<
     }
     for tid in tids {
         if let Some(priority) = setup.priority {
-            if setup.tracer == Tracer::Timerlat && !wait_for_thread(proc, tid, |task| task.policy != 0) {
+            if setup.tracer == Tracer::Timerlat
+                && !wait_for_thread(proc, tid, |stat| stat.policy().is_some_and(|policy| policy != 0))
+            {
                 bail!(
                     "`--priority`: thread `{tid}` of the tracer has not run within a second, and would reset its priority when it does"
                 );
@@ -103,7 +105,7 @@ pub fn place_kernel_threads(setup: &TracerSetup, proc: &Path, cgroup_v2: Option<
             set_priority(tid, priority)?;
         }
         if let Some(cgroup) = &setup.cgroup {
-            let may_move = wait_for_thread(proc, tid, |task| task.flags & IS_BOUND == 0);
+            let may_move = wait_for_thread(proc, tid, |stat| stat.flags().is_some_and(|flags| flags & IS_BOUND == 0));
             let joined = join(tid, cgroup, proc, cgroup_v2);
             if may_move {
                 joined
@@ -116,25 +118,11 @@ pub fn place_kernel_threads(setup: &TracerSetup, proc: &Path, cgroup_v2: Option<
     Ok(())
 }
 
-/// What procfs shows of a thread's state (proc_pid_stat(5)).
-struct ThreadStat {
-    flags: u32,
-    /// The scheduling policy; 0 is `SCHED_OTHER`.
-    policy: u32,
-}
-
-impl ThreadStat {
-    fn read(proc: &Path, tid: u32) -> Option<Self> {
-        let stat = TaskStat::read(proc, tid)?;
-        Some(Self { flags: stat.field(9)?, policy: stat.field(41)? })
-    }
-}
-
 /// Waits up to [`TIMEOUT`] until a thread satisfies `is`. Returns whether it does.
-fn wait_for_thread(proc: &Path, tid: u32, is: impl Fn(&ThreadStat) -> bool) -> bool {
+fn wait_for_thread(proc: &Path, tid: u32, is: impl Fn(&TaskStat) -> bool) -> bool {
     let started = Instant::now();
     loop {
-        if ThreadStat::read(proc, tid).is_some_and(|task| is(&task)) {
+        if TaskStat::read(proc, tid).is_some_and(|stat| is(&stat)) {
             return true;
         }
         if started.elapsed() >= TIMEOUT {
@@ -198,18 +186,6 @@ fn kernel_threads(proc: &Path, prefix: &str) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_threads_flags_and_policy_are_read_whatever_its_name() {
-        let directory = tempfile::tempdir().unwrap();
-        fs::create_dir_all(directory.path().join("7/task/7")).unwrap();
-        let stat = "7 (a) 9 (b) S 2 0 0 0 -1 67108928 0 0 0 0 0 0 0 0 -96 0 1 0 5 0 0 18446744073709551615 0 0 0 0 0 0 0 \
-            2147483647 0 0 0 0 17 0 95 1 0 0 0 0 0 0 0 0 0 0 0\n";
-        fs::write(directory.path().join("7/task/7/stat"), stat).unwrap();
-        let task = ThreadStat::read(directory.path(), 7).unwrap();
-        assert_eq!((task.flags & IS_BOUND, task.policy), (IS_BOUND, 1));
-        assert!(ThreadStat::read(directory.path(), 8).is_none());
-    }
 
     #[test]
     fn a_cpu_beyond_the_set_is_an_error() {

@@ -51,7 +51,7 @@ struct Task {
     /// When the last wait of this task ended.
     last_end_ns: Option<u64>,
     uncounted: u64,
-    /// Waits of which it is not known whether the kernel counts them.
+    /// Waits that the kernel may or may not count.
     maybe_counted: u64,
     ambiguous: u64,
     /// Waits that ended before the first reading, but that the kernel may have counted after it.
@@ -73,7 +73,7 @@ pub struct SchedstatSums {
     pub own_waits: u64,
     /// Waits of tasks that were preempted while going to sleep, which the kernel does not count, and the `uncertain` ones.
     pub uncounted: u64,
-    /// Waits of preempted tasks of which it is not known whether the kernel counts them.
+    /// Waits of preempted tasks that the kernel may or may not count.
     pub uncertain: u64,
     /// Waits that ended during a reading of their task: the kernel's number may include them or not.
     pub ambiguous: u64,
